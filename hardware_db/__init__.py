@@ -1,0 +1,1 @@
+"""What a machine has: every known GPU, and rigs of them."""
