@@ -1,0 +1,48 @@
+"""config.json to the network it describes: one module per architecture family, one registry.
+
+A family's module has `build(config, scheme) -> Body`: `config` is the language model's part of
+config.json, `scheme` the quantization. A new family is a new file and its lines in `_FAMILIES`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final, Protocol
+
+from model_cards.architectures.decoder import Body
+from model_cards.config import Config
+from model_cards.quantization.scheme import QuantScheme
+
+
+class Family(Protocol):
+    """What a family's module offers."""
+
+    def build(self, config: Config, scheme: QuantScheme) -> Body:
+        """The network that `config` describes, stored as `scheme` says."""
+
+
+# vLLM architecture name -> module of this package.
+_FAMILIES: Final = {
+    "LlamaForCausalLM": "llama",
+    "LLaMAForCausalLM": "llama",
+    "InternLM3ForCausalLM": "llama",
+    "MistralForCausalLM": "llama",
+    "Ministral3ForCausalLM": "llama",
+    "Phi3ForCausalLM": "phi3",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+    "GemmaForCausalLM": "gemma",
+    "Gemma2ForCausalLM": "gemma",
+    "Gemma3ForCausalLM": "gemma",
+    "MixtralForCausalLM": "mixtral",
+    "Qwen2MoeForCausalLM": "qwen3_moe",
+    "Qwen3MoeForCausalLM": "qwen3_moe",
+}
+
+
+def find_family(architectures: tuple[str, ...]) -> Family | None:
+    """The family of the first modelled architecture, None if none is modelled."""
+    for name in architectures:
+        if name in _FAMILIES:
+            return import_module(f"model_cards.architectures.{_FAMILIES[name]}")
+    return None

@@ -1,0 +1,258 @@
+"""The parts that decoder families have in common, and how they are put together.
+
+A family's module says what one layer holds in terms of `LayerBuilder`; `assemble` repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from model_cards.card import Attention, AttentionKind, Layer
+from model_cards.config import Config
+from model_cards.errors import BadConfig
+from model_cards.modules import (
+    Embedding,
+    Experts,
+    Linear,
+    Module,
+    Output,
+    RotaryCache,
+    Shard,
+    Tensor,
+)
+from model_cards.quantization.scheme import QuantScheme
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The network of a checkpoint: what a family's module builds from a config."""
+
+    embedding: Embedding
+    layers: tuple[Layer, ...]
+    final: tuple[Module, ...]
+    lm_head: Embedding | None
+    rotary: tuple[RotaryCache, ...]
+    max_intermediate_size: int
+    experts_per_token: int = 0
+    buffers_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class LayerBuilder:
+    """Builds the modules of one layer, asking the quantization scheme how each is stored."""
+
+    def __init__(self, config: Config, scheme: QuantScheme, path: str) -> None:
+        self.config = config
+        self.scheme = scheme
+        self.path = path  # "model.layers.7"
+        self.hidden = config.integer("hidden_size")
+
+    def linear(
+        self,
+        name: str,
+        inputs: int,
+        outputs: Sequence[Output],
+        shard: Shard,
+        *,
+        bias: bool = False,
+        parts: Sequence[str] = (),
+    ) -> Linear:
+        """A linear layer; `parts` are the checkpoint's names of what vLLM fuses into it."""
+        weight_format = self.scheme.linear(f"{self.path}.{name}", parts)
+        return Linear(name, inputs, tuple(outputs), shard, bias, weight_format)
+
+    def column(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
+        """A column-parallel layer with one output."""
+        return self.linear(name, inputs, [Output(name, outputs)], Shard.COLUMN, bias=bias)
+
+    def row(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
+        """A row-parallel layer."""
+        return self.linear(name, inputs, [Output(name, outputs)], Shard.ROW, bias=bias)
+
+    def replicated(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
+        """A layer that every rank holds whole."""
+        return self.linear(name, inputs, [Output(name, outputs)], Shard.REPLICATED, bias=bias)
+
+    def norm(self, name: str, size: int | None = None) -> Tensor:
+        """An RMSNorm (or a LayerNorm without bias) of the hidden size, or of `size`."""
+        return Tensor(name, (size or self.hidden,))
+
+    def attention(
+        self,
+        name: str = "self_attn",
+        *,
+        qkv_bias: bool = False,
+        o_bias: bool = False,
+        qk_norm: bool = False,
+        parts: Sequence[str] = ("q_proj", "k_proj", "v_proj"),
+    ) -> list[Module]:
+        """Grouped-query attention: fused qkv, output projection, norms of q and k heads."""
+        heads, kv_heads, size = (
+            self.config.integer("num_attention_heads"),
+            self.config.num_kv_heads,
+            self.config.head_size,
+        )
+        if heads % kv_heads:
+            raise self.config.fail("num_key_value_heads", f"a divisor of {heads}, the heads")
+        modules: list[Module] = [
+            self.linear(
+                f"{name}.qkv_proj",
+                self.hidden,
+                (
+                    Output("q_proj", heads, size),
+                    Output("k_proj", kv_heads, size, replicable=True),
+                    Output("v_proj", kv_heads, size, replicable=True),
+                ),
+                Shard.COLUMN,
+                bias=qkv_bias,
+                parts=parts,
+            ),
+            self.row(f"{name}.o_proj", heads * size, self.hidden, bias=o_bias),
+        ]
+        if qk_norm:
+            modules += [self.norm(f"{name}.q_norm", size), self.norm(f"{name}.k_norm", size)]
+        return modules
+
+    def gated_mlp(
+        self,
+        intermediate: int,
+        name: str = "mlp",
+        *,
+        bias: bool = False,
+        parts: Sequence[str] = ("gate_proj", "up_proj"),
+    ) -> list[Module]:
+        """Gate and up projections fused, then down (SwiGLU, GeGLU)."""
+        return [
+            self.linear(
+                f"{name}.gate_up_proj",
+                self.hidden,
+                (Output("gate_proj", intermediate), Output("up_proj", intermediate)),
+                Shard.COLUMN,
+                bias=bias,
+                parts=parts,
+            ),
+            self.row(f"{name}.down_proj", intermediate, self.hidden, bias=bias),
+        ]
+
+    def experts(
+        self,
+        count: int,
+        active: int,
+        intermediate: int,
+        name: str = "mlp.experts",
+        *,
+        gated: bool = True,
+        bias: bool = False,
+    ) -> Experts:
+        """Routed experts."""
+        if active > count:
+            raise BadConfig(
+                f"{self.config.where}: a token visits {active} experts, but there are {count}"
+            )
+        weight_format = self.scheme.experts(f"{self.path}.{name}")
+        return Experts(name, count, active, self.hidden, intermediate, gated, bias, weight_format)
+
+    def cache(self, window: int | None = None) -> Attention:
+        """What this layer's attention keeps in the KV cache."""
+        size = self.config.head_size
+        return Attention(
+            self.config.integer("num_attention_heads"),
+            self.config.num_kv_heads,
+            size,
+            size,
+            AttentionKind.SLIDING if window else AttentionKind.FULL,
+            window,
+        )
+
+
+def assemble(
+    config: Config,
+    scheme: QuantScheme,
+    build: Callable[[LayerBuilder, int], Layer],
+    *,
+    kind: Callable[[int], Hashable] = lambda index: None,
+    root: str = "model.layers",
+) -> tuple[Layer, ...]:
+    """All decoder layers, same ones as one object.
+
+    `kind` tells layers of different structure apart; where the quantization cannot tell two
+    layers of a kind apart either, the layer is built once.
+    """
+    built: dict[Hashable, Layer] = {}
+    same: dict[Layer, Layer] = {}
+    layers = []
+    for index in range(config.num_layers):
+        key = (kind(index), index if scheme.by_layer else None)
+        if key not in built:
+            layer = build(LayerBuilder(config, scheme, f"{root}.{index}"), index)
+            built[key] = same.setdefault(layer, layer)
+        layers.append(built[key])
+    return tuple(layers)
+
+
+def tied_embeddings(config: Config, default: bool) -> bool:
+    """`tie_word_embeddings`, whose default when absent depends on the model class."""
+    return config.boolean("tie_word_embeddings", default)
+
+
+def vocabulary(
+    config: Config, scheme: QuantScheme, *, tied: bool, head_bias: bool = False
+) -> tuple[Embedding, Embedding | None]:
+    """Token embedding and output head (None where they share a matrix)."""
+    rows, hidden = config.integer("vocab_size"), config.integer("hidden_size")
+    embedding = Embedding("model.embed_tokens", rows, hidden)
+    if tied:
+        return embedding, None
+    return embedding, Embedding("lm_head", rows, hidden, head_bias, scheme.head("lm_head"))
+
+
+def layer_windows(
+    config: Config, fallback: Callable[[int], bool] | None = None
+) -> tuple[int | None, ...]:
+    """Sliding window of every layer, None for full attention.
+
+    From `layer_types`, else by `fallback` (which layers slide), else none slides.
+    """
+    count = config.num_layers
+    types = config.strings("layer_types")
+    if types and len(types) != count:
+        raise config.fail("layer_types", f"one entry for each of {count} layers")
+    slides = [kind == "sliding_attention" for kind in types] or [
+        bool(fallback and fallback(index)) for index in range(count)
+    ]
+    if not any(slides):
+        return (None,) * count
+    window = config.integer("sliding_window", minimum=0)
+    return tuple((window or None) if slide else None for slide in slides)
+
+
+RopeStyle = Literal["table", "inverse frequencies"]
+
+
+def rotary_cache(
+    config: Config, *, rope: Config | None = None, rows: int | None = None
+) -> RotaryCache:
+    """The cos/sin table that vLLM precomputes for one RoPE configuration.
+
+    Rows by RoPE type as in vLLM's rotary_embedding: the configured positions, multiplied for
+    linear and dynamic scaling, `original x factor` for YaRN, both tables for LongRoPE.
+    """
+    rope = rope if rope is not None else config.rope_parameters
+    positions = rows or config.integer("max_position_embeddings", 8192)
+    partial = rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1.0))
+    width = int(config.head_size * partial)
+    kind = rope.string("rope_type", rope.string("type", "default"))
+    if kind in ("linear", "dynamic"):
+        if kind == "linear" or "factor" in rope:
+            positions = int(positions * rope.number("factor", 1.0))
+    elif kind == "yarn":
+        original = rope.integer("original_max_position_embeddings", positions)
+        positions = int(original * rope.number("factor"))
+    elif kind in ("longrope", "su"):
+        positions += rope.integer(
+            "original_max_position_embeddings",
+            config.integer("original_max_position_embeddings", positions),
+        )
+    return RotaryCache(positions, width)

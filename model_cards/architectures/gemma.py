@@ -1,0 +1,71 @@
+"""Gemma 1, 2 and 3 (text): tied embeddings, from Gemma 2 on four norms and sliding windows."""
+
+from __future__ import annotations
+
+from model_cards.architectures.decoder import (
+    Body,
+    LayerBuilder,
+    assemble,
+    layer_windows,
+    rotary_cache,
+    tied_embeddings,
+    vocabulary,
+)
+from model_cards.card import Layer
+from model_cards.config import Config
+from model_cards.modules import RotaryCache, Tensor
+from model_cards.quantization.scheme import QuantScheme
+
+# The embedding's normalizer, one bf16 scalar of the model object on every stage.
+_NORMALIZER_BYTES = 2
+
+
+def build(config: Config, scheme: QuantScheme) -> Body:
+    """See `model_cards.architectures`."""
+    generation = {"gemma": 1, "gemma2": 2}.get(config.model_type, 3)
+    intermediate = config.integer("intermediate_size")
+    windows = _windows(config, generation)
+
+    def layer(b: LayerBuilder, index: int) -> Layer:
+        norms = [b.norm("input_layernorm"), b.norm("post_attention_layernorm")]
+        if generation >= 2:
+            norms += [b.norm("pre_feedforward_layernorm"), b.norm("post_feedforward_layernorm")]
+        bias = config.boolean("attention_bias", False)
+        return Layer(
+            (
+                *b.attention(qkv_bias=bias, o_bias=bias, qk_norm=generation >= 3),
+                *b.gated_mlp(intermediate),
+                *norms,
+            ),
+            b.cache(windows[index]),
+        )
+
+    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, True))
+    return Body(
+        embedding,
+        assemble(config, scheme, layer, kind=lambda index: windows[index]),
+        (Tensor("model.norm", (config.integer("hidden_size"),)),),
+        head,
+        _rotary(config, generation),
+        max_intermediate_size=intermediate,
+        buffers_bytes=_NORMALIZER_BYTES,
+    )
+
+
+def _windows(config: Config, generation: int) -> tuple[int | None, ...]:
+    if generation == 1:
+        return (None,) * config.num_layers
+    if generation == 2:  # every other layer slides, from the first
+        return layer_windows(config, lambda index: index % 2 == 0)
+    period = config.integer("sliding_window_pattern", config.integer("_sliding_window_pattern", 6))
+    return layer_windows(config, lambda index: (index + 1) % period != 0)
+
+
+def _rotary(config: Config, generation: int) -> tuple[RotaryCache, ...]:
+    """Gemma 3 has a table for full layers and one, never scaled, for sliding layers."""
+    if generation < 3:
+        return (rotary_cache(config),)
+    nested = config.rope_parameters
+    full = nested.section("full_attention") or nested
+    local = Config({}, f"{config.where}: local rope")
+    return (rotary_cache(config, rope=full), rotary_cache(config, rope=local))

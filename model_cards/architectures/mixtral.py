@@ -1,0 +1,56 @@
+"""Mixtral: Mistral's attention, every layer with routed experts and an unquantized router."""
+
+from __future__ import annotations
+
+from model_cards.architectures.decoder import (
+    Body,
+    LayerBuilder,
+    assemble,
+    rotary_cache,
+    tied_embeddings,
+    vocabulary,
+)
+from model_cards.card import Layer
+from model_cards.config import Config
+from model_cards.modules import Linear, Output, Shard, Tensor
+from model_cards.quantization.formats import UNQUANTIZED
+from model_cards.quantization.scheme import QuantScheme
+
+
+def build(config: Config, scheme: QuantScheme) -> Body:
+    """See `model_cards.architectures`."""
+    experts = config.integer("num_local_experts", 8)
+    active = config.integer("num_experts_per_tok", 2)
+    intermediate = config.integer("intermediate_size")
+    window = config.optional_integer("sliding_window", minimum=0) or None
+
+    def layer(b: LayerBuilder, index: int) -> Layer:
+        router = (Output("gate", experts),)
+        return Layer(
+            (
+                *b.attention(),
+                Linear(
+                    "block_sparse_moe.gate",
+                    b.hidden,
+                    router,
+                    Shard.REPLICATED,
+                    False,
+                    UNQUANTIZED,
+                ),
+                b.experts(experts, active, intermediate, "block_sparse_moe.experts"),
+                b.norm("input_layernorm"),
+                b.norm("post_attention_layernorm"),
+            ),
+            b.cache(window),
+        )
+
+    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
+    return Body(
+        embedding,
+        assemble(config, scheme, layer),
+        (Tensor("model.norm", (config.integer("hidden_size"),)),),
+        head,
+        (rotary_cache(config),),
+        max_intermediate_size=active * intermediate,
+        experts_per_token=active,
+    )

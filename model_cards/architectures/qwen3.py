@@ -1,0 +1,45 @@
+"""Qwen 3 dense: norms on q and k heads instead of biases."""
+
+from __future__ import annotations
+
+from model_cards.architectures.decoder import (
+    Body,
+    LayerBuilder,
+    assemble,
+    rotary_cache,
+    tied_embeddings,
+    vocabulary,
+)
+from model_cards.architectures.qwen2 import windows
+from model_cards.card import Layer
+from model_cards.config import Config
+from model_cards.modules import Tensor
+from model_cards.quantization.scheme import QuantScheme
+
+
+def build(config: Config, scheme: QuantScheme) -> Body:
+    """See `model_cards.architectures`."""
+    intermediate = config.integer("intermediate_size")
+    bias = config.boolean("attention_bias", False)
+    window = windows(config)
+
+    def layer(b: LayerBuilder, index: int) -> Layer:
+        return Layer(
+            (
+                *b.attention(qkv_bias=bias, qk_norm=True),
+                *b.gated_mlp(intermediate),
+                b.norm("input_layernorm"),
+                b.norm("post_attention_layernorm"),
+            ),
+            b.cache(window[index]),
+        )
+
+    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
+    return Body(
+        embedding,
+        assemble(config, scheme, layer, kind=lambda index: window[index]),
+        (Tensor("model.norm", (config.integer("hidden_size"),)),),
+        head,
+        (rotary_cache(config),),
+        max_intermediate_size=intermediate,
+    )

@@ -1,0 +1,181 @@
+"""config.json and what else is known of a checkpoint, to its ModelCard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model_cards.architectures import find_family
+from model_cards.architectures.decoder import Body
+from model_cards.architectures.estimate import estimate_body
+from model_cards.card import Fidelity, ModelCard, Origin
+from model_cards.config import Config
+from model_cards.errors import UnmodelledQuantization, UnsupportedModel
+from model_cards.quantization import quantization_method, quantization_settings, read_scheme
+from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a checkpoint beside its config.json."""
+
+    parameters: int | None = None  # logical, as the repository's safetensors headers give it
+    checkpoint_bytes: int | None = None  # of the weight files
+    license: str | None = None
+    side_file: Config | None = None  # hf_quant_config.json
+    assumed: str | None = None  # what stands in for something not seen
+
+
+# Bytes of one weight with its scales, for methods without a module of their own.
+_USUAL_BYTES_PER_WEIGHT = {
+    "mxfp4": 0.5 + 1 / 32,
+    "modelopt": 0.75,
+    "bitsandbytes": 0.5 + 4 / 64,
+    "gguf": 0.6,
+    "fbgemm_fp8": 1.05,
+    "quark": 0.55,
+    "auto-round": 0.56,
+}
+
+# Context lengths in the order in which vLLM looks for them; the smallest wins.
+_LENGTH_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+_DEFAULT_LENGTH = 2048  # what vLLM assumes for a config that has none of them
+# RoPE kinds whose configured length already includes their scaling.
+_PRESCALED_ROPE = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn"})
+
+
+def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> ModelCard:
+    """The card of a checkpoint.
+
+    Exact where architecture and quantization are modelled, else estimated from totals, and the
+    notes say which. Raises `BadConfig`, or `UnsupportedModel` where nothing can be said.
+    """
+    text = config.text
+    notes = [facts.assumed] if facts.assumed else []
+    family = find_family(config.architectures)
+    scheme: QuantScheme | None
+    try:
+        scheme = read_scheme(config, facts.side_file)
+    except UnmodelledQuantization as error:
+        scheme = None
+        notes.append(f"weights estimated: {error}")
+    settings = quantization_settings(config, facts.side_file)
+    if settings is not None and quantization_method(settings) is None:
+        notes.append("quantization_config names no quant_method; vLLM loads it unquantized")
+
+    exact = family is not None and scheme is not None
+    if family is not None and scheme is not None:
+        body = family.build(text, scheme)
+    else:
+        if family is None:
+            name = ", ".join(config.architectures) or "an unnamed architecture"
+            notes.append(f"{name} is not modelled module by module; planned from its totals")
+        body = _estimated(config, facts, scheme, family_known=family is not None)
+    notes += body.notes
+
+    dtype = config.dtype or text.dtype
+    if dtype is None or dtype not in ("bfloat16", "float16", "float32"):
+        dtype = "bfloat16"
+        notes.append("the config names no dtype; bfloat16 assumed")
+    limit, default = _lengths(config)
+    return ModelCard(
+        model_id=model_id,
+        architecture=config.architectures[0] if config.architectures else config.model_type,
+        model_type=config.model_type,
+        origin=origin,
+        fidelity=Fidelity.EXACT if exact and not facts.assumed else Fidelity.ESTIMATED,
+        notes=tuple(notes),
+        dtype=dtype,
+        hidden_size=text.integer("hidden_size"),
+        vocab_size=text.integer("vocab_size"),
+        max_model_len=limit,
+        default_max_model_len=default,
+        quantization=_method_name(settings, scheme),
+        kv_cache_dtype=scheme.kv_cache_dtype if scheme is not None else None,
+        embedding=body.embedding,
+        layers=body.layers,
+        final=body.final,
+        lm_head=body.lm_head,
+        rotary=body.rotary,
+        buffers_bytes=body.buffers_bytes,
+        max_intermediate_size=body.max_intermediate_size,
+        experts_per_token=body.experts_per_token,
+        checkpoint_bytes=facts.checkpoint_bytes,
+        license=facts.license,
+    )
+
+
+def _method_name(settings: Config | None, scheme: QuantScheme | None) -> str | None:
+    if scheme is not None:
+        return scheme.method or None
+    return quantization_method(settings) if settings is not None else None
+
+
+def _estimated(
+    config: Config, facts: Facts, scheme: QuantScheme | None, *, family_known: bool
+) -> Body:
+    parameters, stored = facts.parameters, facts.checkpoint_bytes
+    if parameters is None and family_known:
+        # The architecture is modelled, only the quantization is not: count it unquantized.
+        family = find_family(config.architectures)
+        assert family is not None
+        body = family.build(config.text, NO_QUANTIZATION)
+        parameters = _count(body)
+    if parameters is None and stored is None:
+        raise UnsupportedModel(
+            f"{config.where}: {', '.join(config.architectures) or config.model_type} is not "
+            "modelled and its size is not known; a folder with its safetensors files, or access "
+            "to the Hub, would give it"
+        )
+    per_weight = _bytes_per_weight(config, facts, scheme)
+    if parameters is None:
+        assert stored is not None
+        parameters = int(stored / per_weight)
+    if stored is None:
+        vocabulary = config.text.integer("vocab_size") * config.text.integer("hidden_size")
+        outside = vocabulary * 2
+        stored = int(2 * outside + max(0, parameters - outside) * per_weight)
+    return estimate_body(config, parameters, stored)
+
+
+def _count(body: Body) -> int:
+    layers = sum(module.elements for layer in body.layers for module in layer.modules)
+    head = body.lm_head.elements if body.lm_head is not None else 0
+    return body.embedding.elements + layers + sum(m.elements for m in body.final) + head
+
+
+def _bytes_per_weight(config: Config, facts: Facts, scheme: QuantScheme | None) -> float:
+    """Bytes of one weight inside the layers, scales included."""
+    if scheme is not None:
+        size = 4096
+        weight_format = scheme.path_format("model.layers.0.mlp.up_proj")
+        return weight_format.bytes(size, (size,), 2) / size**2
+    settings = quantization_settings(config, facts.side_file)
+    method = quantization_method(settings) if settings is not None else None
+    return _USUAL_BYTES_PER_WEIGHT.get(method or "", 2.0)
+
+
+def _lengths(config: Config) -> tuple[int, int]:
+    """Longest accepted context and the default one, as vLLM derives them from the config."""
+    text = config.text
+    found = [text.integer(key) for key in _LENGTH_KEYS if key in text]
+    limit = min(found) if found else _DEFAULT_LENGTH
+    if "model_max_length" in text:  # Cohere's, which overrules the others
+        limit = text.integer("model_max_length")
+    rope = text.rope_parameters
+    kind = rope.string("rope_type", rope.string("type", "default"))
+    if kind not in _PRESCALED_ROPE and "gemma3" not in config.model_type:
+        limit = int(limit * rope.number("factor", 1.0))
+    if kind == "longrope":
+        original = rope.integer("original_max_position_embeddings", limit)
+        return limit, text.integer("original_max_position_embeddings", original)
+    return limit, limit

@@ -1,0 +1,179 @@
+"""ModelCard: what a checkpoint holds, independent of any engine setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from model_cards.dtypes import DTYPE_BYTES
+from model_cards.modules import Bulk, Embedding, Experts, Linear, Module, RotaryCache, Tensor
+
+
+class AttentionKind(Enum):
+    """Which tokens a layer keeps in its cache."""
+
+    FULL = "full attention"
+    SLIDING = "sliding window"
+    MLA = "multi-head latent attention"
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The attention of one layer: what it caches for every token it keeps.
+
+    MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0).
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    kind: AttentionKind = AttentionKind.FULL
+    window: int | None = None  # tokens, for SLIDING
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One decoder layer. Layers that are the same share one object."""
+
+    modules: tuple[Module, ...]
+    attention: Attention | None
+
+
+class Fidelity(Enum):
+    """How well a card describes its checkpoint."""
+
+    EXACT = "exact"  # every weight module is modelled
+    ESTIMATED = "estimated"  # totals or a usual layout stand in for what was not seen
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the description comes from."""
+
+    kind: str  # "folder", "cache", "hub", "bundled"
+    detail: str  # path, revision or the bundled file's source
+    reconstructed: bool = False  # the config was put together from published facts
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model as its checkpoint describes it.
+
+    `max_model_len` is the longest context that vLLM accepts without being overruled,
+    `default_max_model_len` what it takes if none is asked for (they differ for LongRoPE).
+    """
+
+    model_id: str
+    architecture: str
+    model_type: str
+    origin: Origin
+    fidelity: Fidelity
+    notes: tuple[str, ...]  # what the reader must know: what is estimated, and why
+
+    dtype: str  # of the weights; what `--dtype auto` starts from
+    hidden_size: int
+    vocab_size: int
+    max_model_len: int
+    default_max_model_len: int
+    quantization: str | None  # vLLM's name of the method
+    kv_cache_dtype: str | None  # what `--kv-cache-dtype auto` becomes, None: the model's dtype
+
+    embedding: Embedding
+    layers: tuple[Layer, ...]
+    final: tuple[Module, ...]  # after the last layer, before the head
+    lm_head: Embedding | None  # None: tied to the embedding
+    rotary: tuple[RotaryCache, ...] = ()
+    buffers_bytes: int = 0  # small buffers of the model object itself, on every stage
+
+    max_intermediate_size: int = 0  # widest activation inside a layer, all ranks together
+    experts_per_token: int = 0
+    checkpoint_bytes: int | None = None  # as the repository states it, None: not known
+    license: str | None = None
+    drafts: tuple[str, ...] = field(default=())  # speculative heads the checkpoint contains
+
+    @property
+    def tied(self) -> bool:
+        """Whether embedding and output head share one matrix."""
+        return self.lm_head is None
+
+    @property
+    def num_layers(self) -> int:
+        """Decoder layers."""
+        return len(self.layers)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every weight module is modelled."""
+        return self.fidelity is Fidelity.EXACT
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer has routed experts."""
+        return self.experts_per_token > 0
+
+    def modules(self) -> Iterator[Module]:
+        """Every weight module of the checkpoint, layer by layer."""
+        yield self.embedding
+        for layer in self.layers:
+            yield from layer.modules
+        yield from self.final
+        if self.lm_head is not None:
+            yield self.lm_head
+
+    @property
+    def parameters(self) -> int:
+        """Logical parameters (quantization scales and packing not counted)."""
+        return sum(module.elements for module in self.modules())
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that take part in one token's forward pass, embedding lookup not counted."""
+        total = 0
+        for layer in self.layers:
+            for module in layer.modules:
+                if isinstance(module, Experts):
+                    total += module.elements * module.active // module.count
+                elif isinstance(module, Bulk):
+                    total += module.active
+                else:
+                    total += module.elements
+        head = self.lm_head or self.embedding
+        return total + head.elements + sum(module.elements for module in self.final)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the checkpoint's tensors as this card models them."""
+        width = DTYPE_BYTES[self.dtype]
+        return sum(module_bytes(module, width) for module in self.modules())
+
+    def attention_layers(self) -> list[Attention]:
+        """The layers that cache keys and values, in order."""
+        return [layer.attention for layer in self.layers if layer.attention is not None]
+
+    def with_origin(self, origin: Origin) -> ModelCard:
+        """The same card from elsewhere."""
+        return replace(self, origin=origin)
+
+
+def module_bytes(module: Module, dtype_bytes: int) -> int:
+    """Bytes a whole (unsplit) module stores in a checkpoint of that dtype."""
+    match module:
+        case Linear():
+            sizes = [output.size for output in module.outputs]
+            bias = sum(sizes) * dtype_bytes if module.bias else 0
+            return module.format.bytes(module.inputs, sizes, dtype_bytes) + bias
+        case Experts():
+            up = module.format.bytes(module.hidden, module.up_outputs, dtype_bytes)
+            down = module.format.bytes(module.intermediate, (module.hidden,), dtype_bytes)
+            biases = (sum(module.up_outputs) + module.hidden) * dtype_bytes if module.bias else 0
+            return module.count * (up + down + biases)
+        case Tensor():
+            width = DTYPE_BYTES[module.dtype] if module.dtype else dtype_bytes
+            return module.elements * width
+        case Embedding():
+            bias = module.rows * dtype_bytes if module.bias else 0
+            return module.format.bytes(module.width, (module.rows,), dtype_bytes) + bias
+        case Bulk():
+            return module.bytes

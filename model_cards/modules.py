@@ -1,0 +1,144 @@
+"""What a checkpoint is made of, in the classes vLLM's layers have.
+
+Sizes are logical (the whole network, before any parallelism). How a module is split over tensor-
+parallel ranks is part of the checkpoint's structure and said here; splitting it is the planner's.
+A dtype of None is the dtype the model runs in (`--dtype`, else the checkpoint's).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
+
+
+class Shard(Enum):
+    """How tensor parallelism splits a linear layer."""
+
+    COLUMN = "column"  # each rank has a part of the outputs
+    ROW = "row"  # each rank has a part of the inputs
+    REPLICATED = "replicated"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One logical output of a linear layer: `units` x `width` features.
+
+    Tensor parallelism divides whole units (attention heads). `replicable` units (KV heads) are
+    held by several ranks when there are fewer of them than ranks.
+    """
+
+    name: str
+    units: int
+    width: int = 1
+    replicable: bool = False
+
+    @property
+    def size(self) -> int:
+        """Output features."""
+        return self.units * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear layer, fused as vLLM fuses it (`qkv_proj`, `gate_up_proj`)."""
+
+    name: str
+    inputs: int
+    outputs: tuple[Output, ...]
+    shard: Shard
+    bias: bool
+    format: WeightFormat
+
+    @property
+    def elements(self) -> int:
+        """Logical parameters, quantization scales not counted."""
+        out = sum(output.size for output in self.outputs)
+        return out * self.inputs + (out if self.bias else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """The routed experts of one MoE layer.
+
+    `gated` experts have gate, up and down projections; others up and down only.
+    """
+
+    name: str
+    count: int
+    active: int  # experts a token visits
+    hidden: int
+    intermediate: int
+    gated: bool
+    bias: bool
+    format: WeightFormat
+
+    @property
+    def up_outputs(self) -> tuple[int, ...]:
+        """Output features of the projections into the expert: (gate, up) or (up,)."""
+        return (self.intermediate,) * (2 if self.gated else 1)
+
+    @property
+    def elements(self) -> int:
+        """Logical parameters of all experts."""
+        matrices = len(self.up_outputs) + 1
+        biases = (sum(self.up_outputs) + self.hidden) if self.bias else 0
+        return self.count * (matrices * self.hidden * self.intermediate + biases)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A plain parameter (norm, gate bias, sink); `sharded` ones are split on dimension 0."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str | None = None
+    sharded: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A vocabulary-parallel matrix: the token embedding or the output head."""
+
+    name: str
+    rows: int
+    width: int
+    bias: bool = False
+    format: WeightFormat = UNQUANTIZED
+
+    @property
+    def elements(self) -> int:
+        """Logical parameters."""
+        return self.rows * self.width + (self.rows if self.bias else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RotaryCache:
+    """A precomputed cos/sin table: a buffer of every pipeline stage, not in the checkpoint."""
+
+    rows: int
+    width: int
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """Weights known only by their total (an architecture that is not modelled).
+
+    Assumed to divide evenly over ranks; `active` of its `elements` take part in one token.
+    """
+
+    name: str
+    elements: int
+    bytes: int
+    active: int
+
+
+Module = Linear | Experts | Tensor | Embedding | Bulk

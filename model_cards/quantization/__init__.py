@@ -1,0 +1,64 @@
+"""`quantization_config` to what each module of a checkpoint stores; one module per format."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from model_cards.config import Config
+from model_cards.errors import UnmodelledQuantization
+from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
+
+# vLLM's `quant_method` -> (module, class) that reads it. A new format is a new file and a line.
+_SCHEMES: Final = {
+    "awq": ("awq", "AwqScheme"),
+    "awq_marlin": ("awq", "AwqScheme"),
+    "gptq": ("gptq", "GptqScheme"),
+    "gptq_marlin": ("gptq", "GptqScheme"),
+    "fp8": ("fp8", "Fp8Scheme"),
+    "compressed-tensors": ("compressed_tensors", "CompressedTensorsScheme"),
+    "modelopt": ("modelopt", "ModelOptScheme"),
+    "modelopt_fp4": ("modelopt", "ModelOptScheme"),
+}
+
+
+def quantization_settings(config: Config, side_file: Config | None = None) -> Config | None:
+    """The object that describes the quantization, None for a checkpoint in its own dtype.
+
+    As vLLM looks for it: in config.json (also inside `text_config`, also as
+    `compression_config`), and only without one in ModelOpt's hf_quant_config.json.
+    """
+    for part in (config, config.text):
+        for key in ("quantization_config", "compression_config"):
+            settings = part.section(key)
+            if settings is not None:
+                return settings
+    return side_file
+
+
+def quantization_method(settings: Config) -> str | None:
+    """vLLM's name for it; None if the settings name none, which vLLM loads unquantized."""
+    method = settings.string("quant_method", "").lower().replace("_tensors", "-tensors")
+    if method:
+        return method
+    nested = settings.section("quantization")
+    if nested is not None and "quant_algo" in nested:
+        return "modelopt"
+    return None
+
+
+def read_scheme(config: Config, side_file: Config | None = None) -> QuantScheme:
+    """The quantization of a checkpoint.
+
+    Raises `UnmodelledQuantization` for a method or layout that is not modelled.
+    """
+    settings = quantization_settings(config, side_file)
+    method = quantization_method(settings) if settings is not None else None
+    if settings is None or method is None:
+        return NO_QUANTIZATION
+    if method not in _SCHEMES:
+        raise UnmodelledQuantization(f"{settings.where}: quantization {method!r} is not modelled")
+    module, name = _SCHEMES[method]
+    scheme = getattr(import_module(f"model_cards.quantization.{module}"), name)(settings)
+    assert isinstance(scheme, QuantScheme)
+    return scheme

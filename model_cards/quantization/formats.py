@@ -1,0 +1,72 @@
+"""How one weight matrix is stored: what a quantization format keeps of it, in bytes.
+
+A format answers for any matrix, whole or already split over ranks: `inputs` are the columns a
+rank holds, `outputs` the rows of each projection fused into it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+class Stored(NamedTuple):
+    """One stored tensor of a matrix."""
+
+    name: str
+    elements: int
+    bytes: int
+
+
+class WeightFormat(ABC):
+    """A way to store a weight matrix."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """Short name for people, as in `fp8 block 128x128`."""
+
+    @property
+    @abstractmethod
+    def weight_bits(self) -> int:
+        """Bits of one weight, scales not counted."""
+
+    @abstractmethod
+    def tensors(self, inputs: int, outputs: Sequence[int], dtype_bytes: int) -> tuple[Stored, ...]:
+        """The tensors stored for a matrix; `dtype_bytes` is the size of the model's dtype."""
+
+    def bytes(self, inputs: int, outputs: Sequence[int], dtype_bytes: int) -> int:
+        """Bytes of all of `tensors`."""
+        return sum(stored.bytes for stored in self.tensors(inputs, outputs, dtype_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Unquantized(WeightFormat):
+    """The model's own dtype."""
+
+    @property
+    def label(self) -> str:
+        """See `WeightFormat`."""
+        return "unquantized"
+
+    @property
+    def weight_bits(self) -> int:
+        """See `WeightFormat`."""
+        return 16
+
+    def tensors(self, inputs: int, outputs: Sequence[int], dtype_bytes: int) -> tuple[Stored, ...]:
+        """See `WeightFormat`."""
+        elements = inputs * sum(outputs)
+        return (Stored("weight", elements, elements * dtype_bytes),)
+
+
+UNQUANTIZED = Unquantized()

@@ -1,0 +1,92 @@
+"""A checkpoint's quantization as a whole: which format each of its matrices has."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from model_cards.errors import BadConfig
+from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
+
+_DIGITS: Final = re.compile(r"\d")
+
+
+class QuantScheme(ABC):
+    """Answers for every module path of the checkpoint how it is stored.
+
+    `method` is vLLM's name of the quantization method; `kv_cache_dtype` what `--kv-cache-dtype
+    auto` becomes because the checkpoint carries KV scales, None if it says nothing.
+    """
+
+    method: str = ""
+    kv_cache_dtype: str | None = None
+    # Whether two layers of the same kind can differ (some pattern names a layer by number).
+    by_layer: bool = False
+
+    @abstractmethod
+    def path_format(self, path: str) -> WeightFormat:
+        """Format of the linear layer that the checkpoint has at `path`."""
+
+    def linear(self, path: str, parts: Sequence[str] = ()) -> WeightFormat:
+        """Format of vLLM's linear layer at `path`, which fuses the checkpoint's `parts`.
+
+        `model.layers.0.self_attn.qkv_proj` fuses `q_proj`, `k_proj`, `v_proj`. Raises `BadConfig`
+        where the parts differ: vLLM refuses that too.
+        """
+        if not parts:
+            return self.path_format(path)
+        parent = path.rpartition(".")[0]
+        formats = {self.path_format(f"{parent}.{part}") for part in parts}
+        if len(formats) > 1:
+            raise BadConfig(
+                f"{path}: {', '.join(parts)} are quantized differently, but vLLM fuses them and "
+                "requires one scheme"
+            )
+        return formats.pop()
+
+    def experts(self, prefix: str) -> WeightFormat:
+        """Format of the routed experts at `prefix` (`model.layers.0.mlp.experts`)."""
+        return self.path_format(f"{prefix}.0.up_proj")
+
+    def head(self, path: str) -> WeightFormat:
+        """Format of the output head: unquantized unless the checkpoint says otherwise."""
+        return UNQUANTIZED
+
+
+class NoQuantization(QuantScheme):
+    """A checkpoint in its own dtype."""
+
+    def path_format(self, path: str) -> WeightFormat:
+        """See `QuantScheme`."""
+        return UNQUANTIZED
+
+
+NO_QUANTIZATION: Final = NoQuantization()
+
+
+def names_layers(patterns: Sequence[str]) -> bool:
+    """Whether any pattern can tell one layer from another."""
+    return any(_DIGITS.search(pattern) or pattern.startswith("re:") for pattern in patterns)
+
+
+def exact_or_regex(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Matcher of compressed-tensors lists: equal names, and regular expressions after `re:`."""
+    plain = frozenset(p for p in patterns if not p.startswith("re:"))
+    try:
+        expressions = [re.compile(p[3:]) for p in patterns if p.startswith("re:")]
+    except re.error as error:
+        raise BadConfig(f"quantization_config: a pattern is no regular expression ({error})") from (
+            None
+        )
+
+    def match(path: str) -> bool:
+        return path in plain or any(expression.match(path) for expression in expressions)
+
+    return match
+
+
+def substring(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Matcher of AWQ's `modules_to_not_convert`: a name that occurs anywhere in the path."""
+    return lambda path: any(pattern in path for pattern in patterns)

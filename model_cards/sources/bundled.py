@@ -1,0 +1,191 @@
+"""The bundled snapshot: configs that work with no network (made by tools/build_cards.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from model_cards.build import Facts, build_card
+from model_cards.card import ModelCard, Origin
+from model_cards.config import Config
+from model_cards.quantization.presets import PRESETS
+from model_cards.sources.folding import unfold
+
+_FILE: Final = "catalogue.jsonl"
+_LISTS: Final = (
+    "modules_to_not_convert",
+    "ignored_layers",
+    "ignore",
+    "exclude_modules",
+    "targets",
+)
+_ID: Final = '{"id":"'
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model of the snapshot, before its card is built."""
+
+    model_id: str
+    kind: str  # "target", "draft", "alias", "variant"
+    base: str | None  # what an alias or a variant is described by
+    preset: str | None  # a variant's format
+    parameters: int | None  # as the repository's headers give them
+    license: str | None
+    source: str
+    reconstructed: bool
+    quantized: bool
+
+
+@cache
+def _lines() -> dict[str, str]:
+    """Every line by the lower-case id it begins with; parsed only when asked for."""
+    text = (resources.files("model_cards") / "data" / _FILE).read_text("utf-8")
+    start = len(_ID)
+    return {line[start : line.index('"', start)].lower(): line for line in text.splitlines()}
+
+
+@cache
+def _row(model_id: str) -> dict[str, Any] | None:
+    line = _lines().get(model_id.lower())
+    return None if line is None else json.loads(line)
+
+
+def entries() -> Iterator[Entry]:
+    """Every model of the snapshot, by id."""
+    for key in _lines():
+        entry = find_entry(key)
+        assert entry is not None
+        yield entry
+
+
+def find_entry(model_id: str) -> Entry | None:
+    """The entry of a model id (in any case), None if it is not in the snapshot."""
+    row = _row(model_id)
+    if row is None:
+        return None
+    config = row.get("config", {})
+    nested = config.get("text_config") or {}
+    quantized = (
+        "preset" in row
+        or "side" in row
+        or any(part.get("quantization_config") for part in (config, nested))
+    )
+    if row["kind"] == "alias":
+        base = find_entry(row["of"])
+        quantized = base is not None and base.quantized
+    return Entry(
+        row["id"],
+        row["kind"],
+        row.get("of"),
+        row.get("preset"),
+        row.get("parameters"),
+        row.get("license"),
+        row["source"],
+        bool(row.get("reconstructed")),
+        quantized,
+    )
+
+
+def variants_of(model_id: str) -> list[str]:
+    """Ids of the quantized repositories that are described by this base model."""
+    return _variants().get(model_id.lower(), [])
+
+
+@cache
+def _variants() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in _lines().values():
+        if '"kind":"variant"' in line:
+            row = json.loads(line)
+            found.setdefault(row["of"].lower(), []).append(row["id"])
+    return found
+
+
+def near_misses(model_id: str, count: int = 3) -> list[str]:
+    """Ids of the snapshot that look like `model_id`."""
+    wanted = model_id.lower()
+    known = _lines()
+    name = wanted.rpartition("/")[2]
+    by_name = [key for key in known if key.rpartition("/")[2] == name]
+    close = by_name or get_close_matches(wanted, known, n=count, cutoff=0.6)
+    if not close and len(name) >= 4:
+        close = [key for key in known if name in key]
+    return [entry.model_id for key in close[:count] if (entry := find_entry(key)) is not None]
+
+
+@cache
+def open_bundled(model_id: str) -> ModelCard | None:
+    """The card of a bundled model, None if there is none of that name."""
+    row = _row(model_id)
+    if row is None:
+        return None
+    config, side = _config(row)
+    assumed = None
+    if row["kind"] == "variant":
+        assumed = (
+            f"known by name and total only: {row['of']} with the usual layout of "
+            f"{row['preset']} checkpoints stands in"
+        )
+    base = _described_by(row)
+    facts = Facts(
+        parameters=base.get("parameters"),
+        checkpoint_bytes=row.get("bytes"),
+        license=row.get("license") or base.get("license"),
+        side_file=side,
+        assumed=assumed,
+    )
+    origin = Origin("bundled", row["source"], reconstructed=bool(base.get("reconstructed")))
+    return build_card(row["id"], config, origin, facts)
+
+
+def bundled_config(model_id: str) -> tuple[Config, Config | None] | None:
+    """config.json and hf_quant_config.json of a bundled model, as far as they are kept."""
+    row = _row(model_id)
+    return None if row is None else _config(row)
+
+
+def _described_by(row: dict[str, Any]) -> dict[str, Any]:
+    """The row that holds the config: the row itself, or the one it stands on."""
+    while "of" in row:
+        base = _row(row["of"])
+        assert base is not None, f"{row['id']} stands on {row['of']}, which is not bundled"
+        row = base
+    return row
+
+
+def _config(row: dict[str, Any]) -> tuple[Config, Config | None]:
+    base = _described_by(row)
+    values = unfold_lists(base["config"])
+    if row["kind"] == "alias" and "length" in row:
+        values = {**values, "max_position_embeddings": row["length"]}
+    if row["kind"] == "variant":
+        values = {**values, "quantization_config": PRESETS[row["preset"]]}
+    complete = not base.get("reconstructed")
+    side = base.get("side")
+    side_config = None
+    if side is not None and row["kind"] != "variant":
+        side_config = Config(unfold_lists(side), f"{row['id']}: hf_quant_config.json")
+    return Config(values, f"{row['id']}: config.json", complete=complete), side_config
+
+
+def unfold_lists(values: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a config with its folded module lists written out."""
+    copy: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in _LISTS and isinstance(value, list):
+            copy[key] = unfold(value)
+        elif key == "quantized_layers_folded":
+            copy["quantized_layers"] = {
+                path: setting for setting, paths in value for path in unfold(paths)
+            }
+        elif isinstance(value, dict):
+            copy[key] = unfold_lists(value)
+        else:
+            copy[key] = value
+    return copy

@@ -1,0 +1,88 @@
+"""safetensors headers: exact totals of a checkpoint without reading a weight.
+
+A file begins with 8 bytes (little endian) giving the length of a JSON header that lists every
+tensor with dtype, shape and byte range (the safetensors format's specification).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+from model_cards.config import parse_json_object, shorten
+from model_cards.errors import BadConfig
+
+_MAX_HEADER_BYTES: Final = 100 * 2**20  # the format's own limit
+# Bits of one element by safetensors dtype name.
+BITS: Final = {
+    "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "BF16": 16, "F16": 16,
+    "I16": 16, "U16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I8": 8, "U8": 8, "BOOL": 8,
+    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the headers of a checkpoint add up to."""
+
+    elements: int  # as stored: packed integers count as they are packed
+    bytes: int
+
+
+def folder_totals(folder: Path) -> Totals | None:
+    """Totals of the safetensors files in a folder, None if there are none."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        return None
+    elements = size = 0
+    for file in files:
+        totals = header_totals(read_header(file), file.name)
+        elements += totals.elements
+        size += totals.bytes
+    return Totals(elements, size)
+
+
+def read_header(file: Path) -> dict[str, Any]:
+    """The JSON header of one file; `BadConfig` if it is no safetensors file."""
+    try:
+        with file.open("rb") as stream:
+            prefix = stream.read(8)
+            if len(prefix) < 8:
+                raise BadConfig(f"{file.name} is too short to be a safetensors file")
+            (length,) = struct.unpack("<Q", prefix)
+            if length > _MAX_HEADER_BYTES:
+                raise BadConfig(f"{file.name}: its header claims {length} bytes; not read")
+            header = stream.read(length)
+    except OSError as error:
+        raise BadConfig(f"Cannot read {file}: {error.strerror or error}") from None
+    if len(header) < length:
+        raise BadConfig(f"{file.name} is truncated inside its header")
+    return parse_json_object(header, f"the header of {file.name}")
+
+
+def header_totals(header: Mapping[str, Any], name: str) -> Totals:
+    """Elements and bytes of the tensors a header lists."""
+    elements = bits = 0
+    for tensor, entry in header.items():
+        if tensor == "__metadata__":
+            continue
+        if not isinstance(entry, dict):
+            raise BadConfig(f"the header of {name}: {shorten(tensor)} is no tensor entry")
+        dtype, shape = entry.get("dtype"), entry.get("shape")
+        if (
+            dtype not in BITS
+            or not isinstance(shape, list)
+            or not all(type(n) is int and 0 <= n < 2**40 for n in shape)
+        ):
+            raise BadConfig(
+                f"the header of {name}: {shorten(tensor)} has dtype {shorten(dtype)} and shape "
+                f"{shorten(shape)}"
+            )
+        count = prod(shape)
+        elements += count
+        bits += count * BITS[dtype]
+    return Totals(elements, bits // 8)

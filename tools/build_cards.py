@@ -1,0 +1,224 @@
+"""Make `model_cards/data/catalogue.jsonl`, the bundled snapshot of model configs.
+
+    python tools/build_cards.py CONFIGS_FOLDER
+
+CONFIGS_FOLDER holds `<org>__<name>/config.json` (with hf_quant_config.json where there is one),
+INDEX.jsonl (id, source, kind, totals), ALIASES.jsonl (further ids of the same shape) and
+PARAMS.jsonl (totals and dimensions of repositories without a config). One line a model, facts
+only: keys that say nothing about size or placement are left out, long module lists are folded.
+
+Three kinds of line: `target` and `draft` have a config; `alias` is another id with the shape of
+`of`; `variant` is a quantized repository known by name, format and total, described by its base
+model `of` and the `preset` of its format.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from model_cards.quantization.presets import PRESETS
+from model_cards.sources.folding import fold
+
+OUTPUT = Path(__file__).parent.parent / "model_cards" / "data" / "catalogue.jsonl"
+
+# Keys that say nothing about size, placement, cache or what vLLM decides.
+NOISE = re.compile(
+    r"^(.*_(token_id|token_ids|token_index|dropout|eps|pdrop|activation|coef|range|loss\w*|mscale)"
+    r"|transformers_version|_name_or_path|use_cache|hidden_act|id2label|label2id|architecture_type"
+    r"|task_specific_params|pretraining_tp|output_\w+|transformers\.js_config|rope_theta|base_config"
+    r"|initializer\w*|image_grid_pinpoints|logit_scale|logits_scaling|scoring_func|cache_implementation"
+    r"|attn_logit_softcapping|final_logit_softcapping|query_pre_attn_scalar|routed_scaling_factor"
+    r"|(embedding|residual|attention)_multiplier|short_factor|long_factor|beta_(fast|slow)"
+    r"|attention_factor|tokenizer_class|unsloth\w*|producer|video_placeholder|norm_topk_prob)$"
+)
+
+
+LISTS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
+
+
+def slim(value: Any) -> Any:
+    """Without the keys that say nothing."""
+    if isinstance(value, dict):
+        return {key: slim(item) for key, item in value.items() if not NOISE.match(key)}
+    return value
+
+
+def slim_config(config: dict[str, Any]) -> dict[str, Any]:
+    config = slim(config)
+    if "auto_map" in config:
+        config["auto_map"] = {"AutoConfig": "remote"}  # that it needs remote code, not which
+    for part in (config, config.get("text_config") or {}):
+        quantization = part.get("quantization_config")
+        if isinstance(quantization, dict):
+            part["quantization_config"] = slim_quantization(quantization)
+    return config
+
+
+def slim_quantization(settings: dict[str, Any]) -> dict[str, Any]:
+    """Module lists folded; per-layer tables as a list of folded paths for each setting."""
+    settings = dict(settings)
+    for key in LISTS:
+        if isinstance(settings.get(key), list):
+            settings[key] = fold(settings[key])
+    if isinstance(settings.get("quantization"), dict):
+        settings["quantization"] = slim_quantization(settings["quantization"])
+    table = settings.pop("quantized_layers", None)
+    if table:
+        by_setting: dict[str, list[str]] = {}
+        for path, setting in table.items():
+            by_setting.setdefault(json.dumps(setting, sort_keys=True), []).append(path)
+        settings["quantized_layers_folded"] = [
+            [json.loads(setting), fold(paths)] for setting, paths in by_setting.items()
+        ]
+    groups = settings.get("config_groups")
+    if isinstance(groups, dict):
+        for group in groups.values():
+            if isinstance(group.get("targets"), list):
+                group["targets"] = fold(group["targets"])
+    return settings
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def configured(folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    for row in read_rows(folder / "INDEX.jsonl"):
+        place = folder / row["dir"]
+        config = json.loads((place / "config.json").read_text())
+        line = {
+            "id": row["repo_id"],
+            "kind": "target" if row["kind"] == "target" else "draft",
+            "config": slim_config(config),
+        }
+        if row["kind"] != "target":
+            line["method"] = row["kind"]
+            line["drafts_for"] = row.get("drafts_for")
+        side = place / "hf_quant_config.json"
+        if side.exists():
+            line["side"] = slim_quantization(json.loads(side.read_text()))
+        line |= {
+            "parameters": row.get("total_parameters"),
+            "bytes": row.get("checkpoint_bytes"),
+            "license": row.get("license"),
+            "reconstructed": row["reconstructed"] or None,
+            "source": row["source"].removeprefix("reconstructed: "),
+        }
+        rows.append({key: value for key, value in line.items() if value is not None})
+    return rows
+
+
+def aliases(folder: Path, known: set[str]) -> list[dict[str, Any]]:
+    rows = []
+    for row in read_rows(folder / "ALIASES.jsonl"):
+        if row["repo_id"] in known or row["alias_of"] not in known:
+            continue
+        line = {
+            "id": row["repo_id"],
+            "kind": "alias",
+            "of": row["alias_of"],
+            "length": row.get("max_position_embeddings"),
+            "license": row.get("license"),
+            "source": row["basis"],
+        }
+        rows.append({key: value for key, value in line.items() if value is not None})
+    return rows
+
+
+# Name endings of quantized repositories -> preset, tried in order.
+ENDINGS: list[tuple[str, str]] = [
+    (r"[-_]awq(-int4)?$", "awq"),
+    (r"[-_]gptq(-int4|-4bit)$", "gptq-int4"),
+    (r"[-_]gptq-int8$", "gptq-int8"),
+    (r"-fp8-dynamic$", "fp8-dynamic"),
+    (r"-fp8-block$", "fp8-block"),
+    (r"[-.]quantized\.w4a16$", "w4a16"),
+    (r"-w4a16$", "w4a16"),
+    (r"-int4$", "w4a16"),
+    (r"[-.]quantized\.w8a8$", "w8a8"),
+    (r"-nvfp4$", "nvfp4"),
+    (r"-fp8$", "fp8"),
+]
+OWN_FP8 = {"Qwen": "fp8-block", "nvidia": "modelopt-fp8", "zai-org": "fp8-block"}
+
+
+def preset_of(repo: str) -> tuple[str, str] | None:
+    """(base name, preset) by the ending of the name and who published it."""
+    owner, _, name = repo.partition("/")
+    for ending, preset in ENDINGS:
+        match = re.search(ending, name, re.IGNORECASE)
+        if match is None:
+            continue
+        base = name[: match.start()]
+        if preset == "fp8":
+            preset = OWN_FP8.get(owner, "fp8-static")
+        if preset == "nvfp4" and owner == "nvidia":
+            preset = "modelopt-nvfp4"
+        return base, preset
+    return None
+
+
+def variants(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Quantized repositories of PARAMS.jsonl whose base model is in the catalogue."""
+    params = {row["name"]: row for row in read_rows(folder / "PARAMS.jsonl")}
+    known = {line["id"] for line in lines}
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        # A quantized checkpoint is no base, nor is a draft.
+        config = line.get("config", {})
+        quantized = "quantization_config" in config or "side" in line
+        if line["kind"] in ("target", "alias") and not quantized:
+            by_name.setdefault(line["id"].split("/")[1].lower(), []).append(line)
+    rows = []
+    for name, row in params.items():
+        guess = preset_of(name)
+        if name in known or guess is None or row["format"] == "mlx":
+            continue
+        base_name, preset = guess
+        spellings = {base_name.lower(), base_name.lower().removeprefix("meta-")}
+        bases = [line for spelling in spellings for line in by_name.get(spelling, [])]
+        owners = {line["id"].split("/")[0] for line in bases}
+        if not bases or len(owners) > 1:
+            continue
+        base = bases[0]
+        origin = params.get(base["id"], {})
+        shape = ("num_hidden_layers", "hidden_size", "vocab_size", "num_attention_heads")
+        if any(row.get(k) and origin.get(k) and row[k] != origin[k] for k in shape):
+            continue
+        assert preset in PRESETS
+        line = {
+            "id": name,
+            "kind": "variant",
+            "of": base["id"],
+            "preset": preset,
+            "parameters": row["parameters_raw"],
+            "license": row.get("license"),
+            "source": "PyPI llmfit 1.1.17 (total of the Hub's API); layout: the format's usual one",
+        }
+        rows.append({key: value for key, value in line.items() if value is not None})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="folder of configs with INDEX.jsonl")
+    folder = parser.parse_args().folder
+    lines = configured(folder)
+    lines += aliases(folder, {line["id"] for line in lines})
+    lines += variants(folder, lines)
+    lines.sort(key=lambda line: line["id"].lower())
+    with OUTPUT.open("w") as out:
+        for line in lines:
+            out.write(json.dumps(line, ensure_ascii=True, separators=(",", ":")) + "\n")
+    kinds = [line["kind"] for line in lines]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
+    print(f"{OUTPUT.name}: {counts}; {OUTPUT.stat().st_size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()
