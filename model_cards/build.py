@@ -25,15 +25,15 @@ class Facts:
     assumed: str | None = None  # what stands in for something not seen
 
 
-# Bytes of one weight with its scales, for methods without a module of their own.
-_USUAL_BYTES_PER_WEIGHT = {
-    "mxfp4": 0.5 + 1 / 32,
-    "modelopt": 0.75,
-    "bitsandbytes": 0.5 + 4 / 64,
-    "gguf": 0.6,
-    "fbgemm_fp8": 1.05,
-    "quark": 0.55,
-    "auto-round": 0.56,
+# Methods without a module of their own: weight format, and bytes of a weight with its scales.
+_USUAL_STORAGE = {
+    "mxfp4": ("mxfp4", 0.5 + 1 / 32),
+    "modelopt": ("nvfp4", 0.75),
+    "bitsandbytes": ("int4", 0.5 + 4 / 64),
+    "gguf": ("int4", 0.6),
+    "fbgemm_fp8": ("fp8", 1.05),
+    "quark": ("mxfp4", 0.55),
+    "auto-round": ("int4", 0.56),
 }
 
 # Context lengths in the order in which vLLM looks for them; the smallest wins.
@@ -107,6 +107,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         lm_head=body.lm_head,
         rotary=body.rotary,
         buffers_bytes=body.buffers_bytes,
+        vocabulary_on_every_stage=body.vocabulary_on_every_stage,
         max_intermediate_size=body.max_intermediate_size,
         experts_per_token=body.experts_per_token,
         checkpoint_bytes=facts.checkpoint_bytes,
@@ -136,7 +137,7 @@ def _estimated(
             "modelled and its size is not known; a folder with its safetensors files, or access "
             "to the Hub, would give it"
         )
-    per_weight = _bytes_per_weight(config, facts, scheme)
+    kind, per_weight = _storage(config, facts, scheme)
     if parameters is None:
         assert stored is not None
         parameters = int(stored / per_weight)
@@ -144,7 +145,7 @@ def _estimated(
         vocabulary = config.text.integer("vocab_size") * config.text.integer("hidden_size")
         outside = vocabulary * 2
         stored = int(2 * outside + max(0, parameters - outside) * per_weight)
-    return estimate_body(config, parameters, stored)
+    return estimate_body(config, parameters, stored, kind)
 
 
 def _count(body: Body) -> int:
@@ -153,15 +154,15 @@ def _count(body: Body) -> int:
     return body.embedding.elements + layers + sum(m.elements for m in body.final) + head
 
 
-def _bytes_per_weight(config: Config, facts: Facts, scheme: QuantScheme | None) -> float:
-    """Bytes of one weight inside the layers, scales included."""
+def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[str, float]:
+    """Weight format inside the layers, and bytes of one weight with its scales."""
     if scheme is not None:
         size = 4096
         weight_format = scheme.path_format("model.layers.0.mlp.up_proj")
-        return weight_format.bytes(size, (size,), 2) / size**2
+        return weight_format.kind, weight_format.bytes(size, (size,), 2) / size**2
     settings = quantization_settings(config, facts.side_file)
     method = quantization_method(settings) if settings is not None else None
-    return _USUAL_BYTES_PER_WEIGHT.get(method or "", 2.0)
+    return _USUAL_STORAGE.get(method or "", ("16bit", 2.0))
 
 
 def _lengths(config: Config) -> tuple[int, int]:

@@ -86,6 +86,7 @@ class ModelCard:
     lm_head: Embedding | None  # None: tied to the embedding
     rotary: tuple[RotaryCache, ...] = ()
     buffers_bytes: int = 0  # small buffers of the model object itself, on every stage
+    vocabulary_on_every_stage: bool = False  # vLLM's class does not leave it out of middle stages
 
     max_intermediate_size: int = 0  # widest activation inside a layer, all ranks together
     experts_per_token: int = 0
@@ -141,6 +142,18 @@ class ModelCard:
                     total += module.elements
         head = self.lm_head or self.embedding
         return total + head.elements + sum(module.elements for module in self.final)
+
+    @property
+    def format_kind(self) -> str:
+        """Weight format of the largest part of a layer: `16bit`, `fp8`, `int4`, ..."""
+        largest, kind = 0, "16bit"
+        for layer in dict.fromkeys(self.layers):
+            for module in layer.modules:
+                if isinstance(module, (Linear, Experts)) and module.elements > largest:
+                    largest, kind = module.elements, module.format.kind
+                elif isinstance(module, Bulk) and module.elements > largest:
+                    largest, kind = module.elements, module.kind
+        return kind
 
     @property
     def weight_bytes(self) -> int:

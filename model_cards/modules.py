@@ -139,6 +139,7 @@ class Bulk:
     elements: int
     bytes: int
     active: int
+    kind: str = "16bit"  # weight format, as `WeightFormat.kind` names it
 
 
 Module = Linear | Experts | Tensor | Embedding | Bulk

@@ -37,6 +37,7 @@ class Body:
     max_intermediate_size: int
     experts_per_token: int = 0
     buffers_bytes: int = 0
+    vocabulary_on_every_stage: bool = False
     notes: tuple[str, ...] = ()
 
 

@@ -16,8 +16,8 @@ from model_cards.quantization.scheme import NO_QUANTIZATION
 _LINEAR_LAYERS = frozenset({"linear_attention", "mamba", "conv", "recurrent"})
 
 
-def estimate_body(config: Config, parameters: int, weight_bytes: int) -> Body:
-    """A stand-in network of so many parameters, stored in so many bytes.
+def estimate_body(config: Config, parameters: int, weight_bytes: int, kind: str) -> Body:
+    """A stand-in network of so many parameters, stored in so many bytes as `kind`.
 
     Vocabulary matrices are taken out of the total; the rest is spread evenly over the layers.
     Raises `UnsupportedModel` where not even the cache's shape can be read.
@@ -36,7 +36,7 @@ def estimate_body(config: Config, parameters: int, weight_bytes: int) -> Body:
         )
     count = text.num_layers
     active = _active_parameters(text, inside)
-    body = Bulk("layer", inside // count, inside_bytes // count, active // count)
+    body = Bulk("layer", inside // count, inside_bytes // count, active // count, kind)
     caches = _caches(text)
     layers = tuple(Layer((body,), caches[index]) for index in range(count))
     experts_per_token = _first(text, "num_experts_per_tok", "moe_topk", "top_k_experts") or 0

@@ -53,4 +53,5 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         (rotary_cache(config),),
         max_intermediate_size=active * intermediate,
         experts_per_token=active,
+        vocabulary_on_every_stage=True,
     )

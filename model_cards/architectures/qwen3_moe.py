@@ -66,4 +66,5 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         (rotary_cache(config),),
         max_intermediate_size=max(dense, shared, active * expert_size),
         experts_per_token=active,
+        vocabulary_on_every_stage=True,
     )

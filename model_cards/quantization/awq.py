@@ -24,6 +24,11 @@ class Awq(WeightFormat):
         return f"awq int{self.bits} g{self.group_size}"
 
     @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return f"int{self.bits}"
+
+    @property
     def weight_bits(self) -> int:
         """See `WeightFormat`."""
         return self.bits

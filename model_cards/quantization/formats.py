@@ -37,6 +37,11 @@ class WeightFormat(ABC):
 
     @property
     @abstractmethod
+    def kind(self) -> str:
+        """What the format is called whoever made it: `16bit`, `fp8`, `int4`, `nvfp4`, ..."""
+
+    @property
+    @abstractmethod
     def weight_bits(self) -> int:
         """Bits of one weight, scales not counted."""
 
@@ -57,6 +62,11 @@ class Unquantized(WeightFormat):
     def label(self) -> str:
         """See `WeightFormat`."""
         return "unquantized"
+
+    @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return "16bit"
 
     @property
     def weight_bits(self) -> int:

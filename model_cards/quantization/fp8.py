@@ -39,6 +39,11 @@ class Fp8(WeightFormat):
         return f"fp8 {self.granularity.value}"
 
     @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return "fp8"
+
+    @property
     def weight_bits(self) -> int:
         """See `WeightFormat`."""
         return 8

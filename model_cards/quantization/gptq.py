@@ -27,6 +27,11 @@ class Gptq(WeightFormat):
         return f"gptq int{self.bits} g{self.group_size}"
 
     @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return f"int{self.bits}"
+
+    @property
     def weight_bits(self) -> int:
         """See `WeightFormat`."""
         return self.bits

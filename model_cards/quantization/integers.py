@@ -24,6 +24,11 @@ class PackedInt(WeightFormat):
         return f"int{self.bits} {group}"
 
     @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return f"int{self.bits}"
+
+    @property
     def weight_bits(self) -> int:
         """See `WeightFormat`."""
         return self.bits
@@ -56,6 +61,11 @@ class Int8(WeightFormat):
     def label(self) -> str:
         """See `WeightFormat`."""
         return "int8 w8a8"
+
+    @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return "w8a8"
 
     @property
     def weight_bits(self) -> int:

@@ -24,6 +24,11 @@ class Nvfp4(WeightFormat):
         return "nvfp4"
 
     @property
+    def kind(self) -> str:
+        """See `WeightFormat`."""
+        return "nvfp4"
+
+    @property
     def weight_bits(self) -> int:
         """See `WeightFormat`."""
         return 4

@@ -1,0 +1,1 @@
+"""The `vllm serve` command of a plan."""

@@ -1,0 +1,1 @@
+"""vLLM as facts: releases, flags, defaults, backends, rules."""

@@ -1,0 +1,32 @@
+"""Which model classes a vLLM release has."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from planner.engine.releases import Release, read_data
+
+
+class ModelSupport(Enum):
+    """How a release serves an architecture."""
+
+    NATIVE = "vLLM's own class"
+    TRANSFORMERS = "through the Transformers backend"
+    DROPPED = "no longer"
+    NONE = "not"
+    UNKNOWN = "not known for this release"
+
+
+def model_support(architecture: str, release: Release) -> ModelSupport:
+    """How `release` serves `architecture`; only releases whose registry was read are known."""
+    tables = read_data("architectures.json").get(release.name)
+    if tables is None:
+        return ModelSupport.UNKNOWN
+    for kind, support in (
+        ("native", ModelSupport.NATIVE),
+        ("transformers", ModelSupport.TRANSFORMERS),
+        ("dropped", ModelSupport.DROPPED),
+    ):
+        if architecture in tables[kind]:
+            return support
+    return ModelSupport.NONE

@@ -1,0 +1,149 @@
+"""What vLLM makes of settings that nobody gave: the resolved configuration.
+
+From `EngineArgs.create_engine_config` for the API server (engine/arg_utils.py, config/vllm.py),
+release by release; checked against vLLM 0.33.0's own answers in tests/planner/test_oracle.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from model_cards.card import ModelCard
+from planner.engine.device import DeviceFacts, Platform
+from planner.engine.releases import Release
+from planner.engine_config import AUTO_LENGTH, EngineConfig
+
+_GIB: Final = 2**30
+_HUGE_BYTES: Final = 160 * _GIB
+_LARGE_BYTES: Final = 70 * _GIB
+_GB10: Final = (12, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConfig:
+    """Every setting that memory and speed depend on, with vLLM's choice where none was given."""
+
+    given: EngineConfig
+    dtype: str
+    dtype_bytes: int
+    max_model_len: int
+    auto_length: bool  # `max_model_len` is an upper bound; vLLM fits it to the cache
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    kv_cache_dtype: str
+    async_scheduling: bool
+    model_runner_v2: bool
+    cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Tokens scheduled but not settled: one batch for each concurrent step."""
+        stages = self.given.pipeline_parallel_size
+        if not self.async_scheduling:
+            batches = stages
+        elif self.model_runner_v2 or stages == 1:
+            batches = stages + 1
+        else:
+            batches = stages
+        return batches * self.max_num_batched_tokens
+
+
+def resolve(
+    card: ModelCard, device: DeviceFacts, config: EngineConfig, release: Release
+) -> ResolvedConfig:
+    """The settings vLLM would run with."""
+    dtype = _dtype(card, device, config)
+    auto_length = config.max_model_len == AUTO_LENGTH
+    if config.max_model_len is None or auto_length:
+        length = card.default_max_model_len
+    else:
+        length = config.max_model_len
+    seqs, tokens = _batch(device, config, release, length)
+    return ResolvedConfig(
+        given=config,
+        dtype=dtype,
+        dtype_bytes=4 if dtype == "float32" else 2,
+        max_model_len=length,
+        auto_length=auto_length,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=tokens,
+        gpu_memory_utilization=(
+            config.gpu_memory_utilization
+            if config.gpu_memory_utilization is not None
+            else float(release.fact("gpu_memory_utilization"))
+        ),
+        kv_cache_dtype=_kv_cache_dtype(card, config),
+        async_scheduling=bool(release.fact("async_scheduling")),
+        model_runner_v2=bool(release.fact("model_runner_v2")),
+        cudagraph_sizes=_cudagraph_sizes(device, config, release, seqs, tokens),
+    )
+
+
+def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) -> str:
+    """`--dtype auto`: the checkpoint's 16-bit type; fp32 becomes one, bf16 needs Ampere."""
+    if config.dtype != "auto":
+        return {"half": "float16", "float": "float32"}.get(config.dtype, config.dtype)
+    if device.capability is not None and device.capability < (8, 0):
+        return "float16"
+    return "bfloat16" if card.dtype == "float32" else card.dtype
+
+
+def _kv_cache_dtype(card: ModelCard, config: EngineConfig) -> str:
+    """`auto` is the model's dtype, or fp8 where the checkpoint carries KV scales."""
+    if config.kv_cache_dtype == "auto" and card.kv_cache_dtype is not None:
+        return card.kv_cache_dtype
+    return config.kv_cache_dtype
+
+
+def _batch(
+    device: DeviceFacts, config: EngineConfig, release: Release, length: int
+) -> tuple[int, int]:
+    """(max_num_seqs, max_num_batched_tokens) of the API server (`get_batch_defaults`)."""
+    seqs, tokens = 256, 2048
+    if device.platform is Platform.CPU:
+        seqs, tokens = 128 * config.world_size, 2048 * config.world_size
+    elif device.total_bytes >= _HUGE_BYTES and release.fact("huge_batch_from_160_gib"):
+        seqs, tokens = 1024, 16384
+    elif device.total_bytes >= _LARGE_BYTES:
+        excluded = ("a100" in device.name.lower() and not release.fact("a100_has_large_batch")) or (
+            device.capability == _GB10 and not release.fact("gb10_has_large_batch")
+        )
+        if not excluded:
+            seqs, tokens = 1024, 8192
+    seqs = config.max_num_seqs or seqs
+    if config.max_num_batched_tokens is not None:
+        tokens = config.max_num_batched_tokens
+    else:
+        if config.enable_chunked_prefill is False:
+            tokens = max(length, tokens)
+        if release.fact("batched_tokens_capped_by_length"):
+            tokens = min(seqs * length, tokens)
+    if config.max_num_seqs is None and release.fact("max_num_seqs_capped_by_batched_tokens"):
+        seqs = min(seqs, tokens)
+    return seqs, tokens
+
+
+def _cudagraph_sizes(
+    device: DeviceFacts, config: EngineConfig, release: Release, seqs: int, tokens: int
+) -> tuple[int, ...]:
+    """Batch sizes for which CUDA graphs are captured (`_set_cudagraph_sizes`)."""
+    if config.enforce_eager or device.platform is Platform.CPU:
+        return ()
+    style = release.fact("cudagraph_sizes")
+    if style == "fixed":
+        return (1, 2, 4, *range(8, 513, 8))
+    limit = 1024 if device.is_sm100 and release.fact("cudagraph_cap_1024_on_sm100") else 512
+    if style == "step 8":
+        cap = min(seqs * 2, limit)
+        return tuple(size for size in (1, 2, 4, *range(8, 513, 8)) if size <= cap)
+    cap = min(seqs * 2, limit, tokens)
+    sizes = {size for size in (1, 2, 4) if size <= cap}
+    sizes |= set(range(8, min(cap + 1, 256), 8))
+    sizes |= set(range(256, cap + 1, 16))
+    if release.fact("cudagraph_batched_tokens_size") and tokens <= cap:
+        sizes.add(tokens)
+    if release.fact("cudagraph_max_num_seqs_size") and seqs <= cap:
+        sizes.add(seqs)
+    return tuple(sorted(sizes))

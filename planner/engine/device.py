@@ -1,0 +1,53 @@
+"""The device as vLLM's platform code sees it: what its decisions depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hardware_db import Gpu
+
+
+class Platform(Enum):
+    """vLLM's platforms."""
+
+    CUDA = "CUDA"
+    ROCM = "ROCm"
+    XPU = "XPU"
+    CPU = "CPU"
+
+
+_PLATFORMS = {
+    "nvidia": Platform.CUDA,
+    "custom": Platform.CUDA,
+    "amd": Platform.ROCM,
+    "intel": Platform.XPU,
+    "cpu": Platform.CPU,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """Name, capability and memory of one device, as vLLM's defaults and kernel choices ask."""
+
+    platform: Platform
+    name: str  # as the driver reports it
+    capability: tuple[int, int] | None  # CUDA compute capability
+    gfx: str | None  # AMD architecture
+    total_bytes: int  # what defaults compare with: NVML's total on CUDA
+
+    @property
+    def is_sm100(self) -> bool:
+        """Data-centre Blackwell, compute capability 10.x."""
+        return self.capability is not None and self.capability[0] == 10
+
+
+def device_facts(gpu: Gpu) -> DeviceFacts:
+    """What vLLM would ask of this GPU."""
+    return DeviceFacts(
+        _PLATFORMS[gpu.vendor],
+        gpu.driver_name,
+        gpu.compute_capability,
+        gpu.gfx,
+        gpu.memory.device_total_bytes or 0,
+    )

@@ -1,0 +1,131 @@
+"""What stops a launch before any memory is spent: combinations that vLLM refuses.
+
+Each rule gives vLLM's reason in one line. From `ModelConfig`, `ParallelConfig` and the
+quantization classes of vLLM 0.33.0.
+"""
+
+from __future__ import annotations
+
+from model_cards.card import AttentionKind, ModelCard
+from planner.engine.architectures import ModelSupport, model_support
+from planner.engine.attention import FP8_KV_DTYPES, fp8_kv_cache_problem, is_modelled
+from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import DeviceFacts, Platform
+from planner.engine.flags import accepts_choice
+from planner.engine.releases import Release
+
+# Lowest compute capability of a quantization method in the stock wheel (get_min_capability).
+_MIN_CAPABILITY = {"awq": (7, 5), "gptq": (7, 5), "compressed-tensors": (7, 5)}
+_WHEEL_MIN_CAPABILITY = (7, 5)
+# A method of a checkpoint, as `--quantization` lists it.
+_LISTED = {"mxfp4": "mxfp4"}
+
+
+def refusals(
+    card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
+) -> tuple[str, ...]:
+    """Why vLLM would not start, most basic first; empty if no rule is broken."""
+    found = [
+        _wheel(device),
+        _architecture(card, release),
+        _heads(card, config),
+        _length(card, config),
+        _batch(config),
+        _quantization(card, device, release),
+        _kv_dtype(card, device, config, release),
+        _dtype(device, config),
+    ]
+    return tuple(reason for reason in found if reason is not None)
+
+
+def _wheel(device: DeviceFacts) -> str | None:
+    if device.platform is Platform.CUDA and device.capability is not None:
+        major, minor = device.capability
+        if device.capability < _WHEEL_MIN_CAPABILITY:
+            return (
+                f"the vLLM wheel has no kernels for compute capability {major}.{minor}; "
+                "it needs 7.5 (Turing) or newer"
+            )
+    return None
+
+
+def _architecture(card: ModelCard, release: Release) -> str | None:
+    support = model_support(card.architecture, release)
+    if support is ModelSupport.NONE:
+        return f"vLLM {release.name} has no model class for {card.architecture}"
+    if support is ModelSupport.DROPPED:
+        return f"vLLM {release.name} no longer has a model class for {card.architecture}"
+    return None
+
+
+def _heads(card: ModelCard, config: ResolvedConfig) -> str | None:
+    ranks = config.given.tensor_parallel_size
+    for attention in card.attention_layers():
+        if attention.num_heads % ranks:
+            return (
+                f"the number of attention heads ({attention.num_heads}) must be divisible by "
+                f"tensor parallel size ({ranks})"
+            )
+    return None
+
+
+def _length(card: ModelCard, config: ResolvedConfig) -> str | None:
+    if config.max_model_len > card.max_model_len:
+        return (
+            f"max_model_len ({config.max_model_len}) is greater than the model's own limit "
+            f"({card.max_model_len}); VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 would overrule that"
+        )
+    return None
+
+
+def _batch(config: ResolvedConfig) -> str | None:
+    if config.max_num_batched_tokens < config.max_num_seqs:
+        return (
+            f"max_num_batched_tokens ({config.max_num_batched_tokens}) must be at least "
+            f"max_num_seqs ({config.max_num_seqs})"
+        )
+    no_chunks = config.given.enable_chunked_prefill is False
+    if no_chunks and config.max_num_batched_tokens < config.max_model_len:
+        return (
+            f"without chunked prefill max_num_batched_tokens ({config.max_num_batched_tokens}) "
+            f"must be at least max_model_len ({config.max_model_len})"
+        )
+    return None
+
+
+def _quantization(card: ModelCard, device: DeviceFacts, release: Release) -> str | None:
+    method = card.quantization
+    if method is None:
+        return None
+    if not accepts_choice(release, "quantization", _LISTED.get(method, method)):
+        return f"vLLM {release.name} has no quantization method {method!r}"
+    if device.platform is not Platform.CUDA or device.capability is None:
+        return None
+    needed = _MIN_CAPABILITY.get(method, tuple(release.fact("fp8_marlin_capability")))
+    if device.capability < needed:
+        return (
+            f"{method} checkpoints need compute capability {needed[0]}.{needed[1]}; "
+            f"this GPU has {device.capability[0]}.{device.capability[1]}"
+        )
+    return None
+
+
+def _kv_dtype(
+    card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
+) -> str | None:
+    dtype = config.kv_cache_dtype
+    if not accepts_choice(release, "kv_cache_dtype", dtype):
+        return f"vLLM {release.name} has no KV cache dtype {dtype!r}"
+    if not is_modelled(dtype):
+        return f"the KV cache dtype {dtype!r} is not modelled yet"
+    if dtype in FP8_KV_DTYPES:
+        layers = card.attention_layers()
+        kind = layers[0].kind if layers else AttentionKind.FULL
+        return fp8_kv_cache_problem(device, kind)
+    return None
+
+
+def _dtype(device: DeviceFacts, config: ResolvedConfig) -> str | None:
+    if config.dtype == "bfloat16" and device.capability is not None and device.capability < (8, 0):
+        return "bfloat16 needs compute capability 8.0; use --dtype half"
+    return None

@@ -1,0 +1,57 @@
+"""EngineConfig: what the user (or a recommendation) tells vLLM, by vLLM's own flag names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from planner.errors import PlanError
+
+AUTO_LENGTH: Final = -1  # `--max-model-len auto`: as long as the cache allows
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Engine settings; None (or "auto") leaves the choice to vLLM, as an absent flag does.
+
+    Raises `PlanError` for values that no vLLM accepts.
+    """
+
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    dtype: str = "auto"
+    quantization: str | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_cache_memory_bytes: int | None = None
+    kv_cache_dtype: str = "auto"
+    block_size: int | None = None
+    num_gpu_blocks_override: int | None = None
+    enable_prefix_caching: bool | None = None
+    enable_chunked_prefill: bool | None = None
+    enforce_eager: bool = False
+    disable_hybrid_kv_cache_manager: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                continue
+            if field.name == "max_model_len" and value == AUTO_LENGTH:
+                continue
+            if value < 1:
+                raise PlanError(f"{field.name} must be at least 1; {value} was asked for")
+        utilization = self.gpu_memory_utilization
+        if utilization is not None and not 0 < utilization <= 1:
+            raise PlanError(
+                f"gpu_memory_utilization must lie in (0, 1]; {utilization} was asked for"
+            )
+
+    @property
+    def world_size(self) -> int:
+        """GPUs of one replica: tensor times pipeline parallelism."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size

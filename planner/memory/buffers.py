@@ -1,0 +1,67 @@
+"""Buffers that stay allocated beside the weights, and are counted before the KV cache is sized.
+
+Model Runner V2 keeps, on the last pipeline stage and on every rank whole, int32 counts and a bit
+mask of requests x vocabulary (v1/worker/gpu/sample/penalties.py); FlashInfer keeps the softmax
+statistics of a full batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from model_cards.card import ModelCard
+from planner.engine.attention import AttentionBackend
+from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import DeviceFacts
+
+_FLASHINFER_MIN_HEADS_SM100 = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RankBuffers:
+    """Bytes of one rank's persistent buffers."""
+
+    sampler: int = 0  # output_bin_counts and prompt_bin_mask
+    inputs: int = 0  # token ids, positions, request state
+    hidden: int = 0  # hidden states received from the previous pipeline stage
+    attention: int = 0  # FlashInfer's log-sum-exp
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(int(getattr(self, field.name)) for field in fields(self))
+
+
+def persistent_buffers(
+    card: ModelCard,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    backends: tuple[AttentionBackend, ...],
+    *,
+    first_stage: bool,
+    last_stage: bool,
+) -> RankBuffers:
+    """Buffers of one rank."""
+    seqs, tokens = config.max_num_seqs, config.max_num_batched_tokens
+    sampler = 0
+    if config.model_runner_v2 and last_stage:
+        sampler = seqs * card.vocab_size * 4 + seqs * -(-card.vocab_size // 32) * 4
+    inputs = tokens * (4 + 8 + 1) + 12 * seqs if config.model_runner_v2 else 0
+    hidden = 0 if first_stage else 2 * tokens * card.hidden_size * config.dtype_bytes
+    return RankBuffers(sampler, inputs, hidden, _flashinfer_bytes(card, config, device, backends))
+
+
+def _flashinfer_bytes(
+    card: ModelCard,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    backends: tuple[AttentionBackend, ...],
+) -> int:
+    """One fp32 for every token of a batch and local head, shared by all layers."""
+    if all(backend.name != "FLASHINFER" for backend in backends):
+        return 0
+    heads = max(attention.num_heads for attention in card.attention_layers())
+    local = heads // config.given.tensor_parallel_size
+    if device.is_sm100:
+        local = max(local, _FLASHINFER_MIN_HEADS_SM100)
+    return config.max_num_batched_tokens * local * 4

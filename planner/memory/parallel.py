@@ -1,0 +1,78 @@
+"""How vLLM splits a model: tensor-parallel shares and pipeline stages."""
+
+from __future__ import annotations
+
+from model_cards.card import Layer, ModelCard
+from model_cards.modules import Embedding, Experts, Linear, Output, Shard
+from planner.errors import PlanError
+
+_VOCABULARY_PADDING = 64  # VocabParallelEmbedding pads the vocabulary to a multiple of this
+
+
+class Indivisible(PlanError):
+    """A dimension that the parallel size does not divide: vLLM refuses to start."""
+
+
+def divide(what: str, size: int, ranks: int) -> int:
+    """`size / ranks`; `Indivisible` in vLLM's sense if it leaves a rest."""
+    if size % ranks:
+        raise Indivisible(f"{what} ({size}) must be divisible by tensor parallel size ({ranks})")
+    return size // ranks
+
+
+def local_output(output: Output, ranks: int) -> int:
+    """Output features of one rank; KV heads are replicated where ranks outnumber them."""
+    if output.replicable and ranks > output.units:
+        if ranks % output.units:
+            raise Indivisible(
+                f"tensor parallel size ({ranks}) must be a multiple of the {output.units} KV heads"
+            )
+        return output.width
+    return divide(f"{output.name} heads or features", output.units, ranks) * output.width
+
+
+def local_linear(linear: Linear, ranks: int) -> tuple[int, tuple[int, ...]]:
+    """(inputs, outputs) that one tensor-parallel rank holds of a linear layer."""
+    sizes = tuple(output.size for output in linear.outputs)
+    match linear.shard:
+        case Shard.COLUMN:
+            return linear.inputs, tuple(local_output(output, ranks) for output in linear.outputs)
+        case Shard.ROW:
+            return divide(f"{linear.name} inputs", linear.inputs, ranks), sizes
+        case Shard.REPLICATED:
+            return linear.inputs, sizes
+
+
+def local_experts(experts: Experts, ranks: int, *, expert_parallel: int) -> tuple[int, int]:
+    """(experts, intermediate size) of one rank.
+
+    With expert parallelism whole experts are spread over `expert_parallel` ranks, the first
+    ranks taking one more; without, every expert is sliced.
+    """
+    if expert_parallel > 1:
+        return -(-experts.count // expert_parallel), experts.intermediate
+    return experts.count, divide("the experts' intermediate size", experts.intermediate, ranks)
+
+
+def local_rows(embedding: Embedding, ranks: int) -> int:
+    """Vocabulary rows of one rank, padding included."""
+    padded = -(-embedding.rows // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
+    return divide("padded vocabulary", padded, ranks)
+
+
+def stage_layers(card: ModelCard, stages: int) -> list[tuple[Layer, ...]]:
+    """Layers of each pipeline stage (vLLM's `get_pp_indices`).
+
+    Even shares; what is left over goes to the stages before the last, from the back.
+    """
+    count = card.num_layers
+    if stages > count:
+        raise Indivisible(f"{count} layers cannot be split over {stages} pipeline stages")
+    shares = [count // stages] * stages
+    for extra in range(count % stages):
+        shares[-(extra + 2)] += 1
+    split, start = [], 0
+    for share in shares:
+        split.append(card.layers[start : start + share])
+        start += share
+    return split

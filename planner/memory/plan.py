@@ -1,0 +1,415 @@
+"""MemoryPlan: where every byte of the GPU goes, and whether vLLM will start.
+
+The budget of `v1/worker/gpu_worker.py`: what is requested of the device, less weights and buffers
+(consumed), the activation peak, memory outside torch's allocator and, from 0.20.0 on, the CUDA
+graph estimate, is the KV cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from hardware_db import Device, Rig
+from model_cards import Attention, ModelCard
+from planner.engine.attention import AttentionBackend, choose_backend
+from planner.engine.defaults import ResolvedConfig, resolve
+from planner.engine.device import DeviceFacts, Platform, device_facts
+from planner.engine.releases import Release, find_release
+from planner.engine.rules import refusals
+from planner.engine_config import EngineConfig
+from planner.errors import PlanError
+from planner.memory.activation import activation_peak
+from planner.memory.buffers import RankBuffers, persistent_buffers
+from planner.memory.constants import GIB, constant
+from planner.memory.cuda_graphs import counted, cuda_graph_estimate
+from planner.memory.kv_cache import (
+    KVCachePlan,
+    KVCacheSpec,
+    group_layers,
+    layer_spec,
+    plan_kv_cache,
+)
+from planner.memory.parallel import Indivisible, stage_layers
+from planner.memory.weights import Layout, RankWeights, weights_per_stage
+from planner.quantity import Basis, Quantity, total
+
+# A launch is said to start (or not to) when its chance of refusal is beyond these.
+_SURE, _HOPELESS = 0.05, 0.95
+_ESTIMATED_WEIGHTS_BAND = 0.06
+_OTHER_RELEASE_WEIGHTS_BAND = 0.02
+
+
+class Answer(Enum):
+    """Will it start?"""
+
+    YES = "yes"
+    RISKY = "risky"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer, the first reason for it, and the chance that vLLM refuses to start."""
+
+    answer: Answer
+    reason: str
+    chance_of_refusal: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the launch is expected to start."""
+        return self.answer is Answer.YES
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """The budget of one rank of a pipeline stage; quantities in bytes."""
+
+    weights: Quantity
+    parts: RankWeights
+    buffers: RankBuffers
+    activation: Quantity
+    non_torch: Quantity
+    cuda_graphs: Quantity
+    graphs_counted: bool  # whether the graphs come out of the KV cache's share
+    kv_cache: Quantity  # "Available KV cache memory"; negative if the rest is too large
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """A launch, in memory. `ranks` has one entry for each pipeline stage."""
+
+    card: ModelCard
+    rig: Rig
+    config: ResolvedConfig
+    release: Release
+    device: DeviceFacts
+    device_total: Quantity
+    device_free: Quantity  # when vLLM takes its snapshot
+    requested: Quantity  # total x gpu_memory_utilization
+    backend: AttentionBackend
+    ranks: tuple[RankMemory, ...]
+    kv_cache: KVCachePlan
+    kv_cache_low: KVCachePlan  # with the pool at the lower end of its band
+    kv_cache_high: KVCachePlan
+    starts: Verdict
+    notes: tuple[str, ...]
+
+    @property
+    def tightest(self) -> RankMemory:
+        """The rank with the smallest KV cache."""
+        return min(self.ranks, key=lambda rank: rank.kv_cache.value)
+
+    @property
+    def kv_tokens(self) -> Quantity:
+        """Tokens the cache holds, as vLLM prints them."""
+        return self._band(lambda plan: float(plan.tokens))
+
+    @property
+    def max_concurrency(self) -> Quantity:
+        """Requests of full length the cache holds at once."""
+        return self._band(lambda plan: plan.concurrency)
+
+    def requests_at(self, length: int) -> Quantity:
+        """Requests of `length` tokens each that the cache holds at once."""
+
+        def held(plan: KVCachePlan) -> float:
+            in_flight = self.config.in_flight_tokens
+            blocks = sum(group.blocks_per_request(length, in_flight) for group in plan.groups)
+            return plan.num_blocks / blocks if blocks else float("inf")
+
+        return self._band(held)
+
+    def _band(self, of: Callable[[KVCachePlan], float]) -> Quantity:
+        basis = self.tightest.kv_cache.basis
+        return Quantity(
+            of(self.kv_cache), of(self.kv_cache_low), of(self.kv_cache_high), basis, "KV cache"
+        )
+
+
+def plan_memory(
+    card: ModelCard,
+    rig: Rig,
+    config: EngineConfig | None = None,
+    *,
+    vllm: str | Release | None = None,
+) -> MemoryPlan:
+    """The memory of a launch of `card` on `rig`.
+
+    What vLLM would refuse is in the plan's verdict. Raises `PlanError` where there is nothing to
+    plan with: too few GPUs, or a GPU whose usable memory is not known.
+    """
+    config = config or EngineConfig()
+    release = vllm if isinstance(vllm, Release) else find_release(vllm)
+    slot = rig.smallest
+    if slot.total_bytes is None:
+        raise PlanError(
+            f"usable memory of {slot.gpu.name} is not known; give it yourself, for example "
+            f'--gpu "custom:{slot.gpu.memory.nominal_gb or 24:g}GB"'
+        )
+    needed = config.world_size * config.data_parallel_size
+    if needed > rig.gpu_count:
+        raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
+    device = device_facts(slot.gpu)
+    resolved = resolve(card, device, config, release)
+    backends = _backends(card, device, resolved)
+    broken = list(refusals(card, device, resolved, release))
+    ranks: list[RankMemory] = []
+    kv_plans: tuple[KVCachePlan, ...] = ()
+    device_total = _device_total(slot)
+    requested = device_total.times(resolved.gpu_memory_utilization)
+    try:
+        ranks = _ranks(card, rig, resolved, device, backends, release, requested)
+        kv_plans = _kv_plans(card, resolved, backends, release, ranks)
+    except Indivisible as error:
+        if str(error) not in broken:
+            broken.append(str(error))
+    free = _free_at_start(slot, device_total, device, config, release)
+    if not ranks or not kv_plans:
+        raise Refused(broken)
+    verdict = _verdict(broken, ranks, kv_plans[0], requested, free, resolved, release)
+    notes = [*rig.notes, *card.notes]
+    if release.note:
+        notes.append(release.note)
+    if rig.mixed:
+        notes.append(f"mixed cards: the smallest, {slot.gpu.name}, bounds every rank")
+    return MemoryPlan(
+        card=card,
+        rig=rig,
+        config=resolved,
+        release=release,
+        device=device,
+        device_total=device_total,
+        device_free=free,
+        requested=requested,
+        backend=backends[0] if backends else AttentionBackend("NO_ATTENTION", 16),
+        ranks=tuple(ranks),
+        kv_cache=kv_plans[0],
+        kv_cache_low=kv_plans[1],
+        kv_cache_high=kv_plans[2],
+        starts=verdict,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+class Refused(PlanError):
+    """vLLM refuses the layout itself (a dimension that does not divide): there is no budget."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__(reasons[0])
+        self.reasons = tuple(reasons)
+
+
+def _backends(
+    card: ModelCard, device: DeviceFacts, config: ResolvedConfig
+) -> tuple[AttentionBackend, ...]:
+    """Attention backends in use, one for each kind of layer."""
+    kinds = dict.fromkeys(attention.kind for attention in card.attention_layers())
+    return tuple(
+        choose_backend(device, kind, config.kv_cache_dtype, config.given.block_size)
+        for kind in kinds
+    )
+
+
+def _device_total(slot: Device) -> Quantity:
+    """The device's memory as vLLM reads it."""
+    assert slot.total_bytes is not None
+    memory = slot.gpu.memory
+    if slot.live or memory.total_low_bytes is None or memory.total_high_bytes is None:
+        basis = Basis.MEASURED if slot.live else Basis.EXACT
+        return Quantity(slot.total_bytes, slot.total_bytes, slot.total_bytes, basis, "device")
+    basis = Basis.CALIBRATED if memory.basis == "observed" else Basis.ESTIMATED
+    return Quantity(
+        slot.total_bytes,
+        min(memory.total_low_bytes, slot.total_bytes),
+        max(memory.total_high_bytes, slot.total_bytes),
+        basis,
+        f"{memory.basis} total of {slot.gpu.name}",
+    )
+
+
+def _free_at_start(
+    slot: Device,
+    device_total: Quantity,
+    device: DeviceFacts,
+    config: EngineConfig,
+    release: Release,
+) -> Quantity:
+    """Free memory when vLLM takes its snapshot: its own context and NCCL are already there."""
+    free = device_total
+    if slot.free_bytes is not None:
+        basis = Basis.MEASURED if slot.live else Basis.EXACT
+        free = Quantity(slot.free_bytes, slot.free_bytes, slot.free_bytes, basis, "free memory")
+    free = free - Quantity.exact(slot.reserve_bytes)
+    if device.platform is Platform.CPU:
+        return free
+    free = free - constant("context_gib", release).times(GIB)
+    if config.tensor_parallel_size > 1:
+        free = free - constant("context_tp_gib", release).times(GIB)
+    return free
+
+
+def _ranks(
+    card: ModelCard,
+    rig: Rig,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    backends: tuple[AttentionBackend, ...],
+    release: Release,
+    requested: Quantity,
+) -> list[RankMemory]:
+    given = config.given
+    experts_over = given.tensor_parallel_size * given.data_parallel_size
+    layout = Layout(
+        given.tensor_parallel_size,
+        given.pipeline_parallel_size,
+        experts_over if given.enable_expert_parallel and card.is_moe else 1,
+        config.dtype_bytes,
+        device.capability,
+    )
+    parts = weights_per_stage(card, layout)
+    stages = stage_layers(card, given.pipeline_parallel_size)
+    non_torch = _non_torch(rig, device, given, release)
+    ranks = []
+    for index, (share, layers) in enumerate(zip(parts, stages, strict=True)):
+        last = index == len(parts) - 1
+        buffers = persistent_buffers(
+            card, config, device, backends, first_stage=index == 0, last_stage=last
+        )
+        weights = _weights(card, share, release)
+        if device.platform is Platform.CPU:  # profiles nothing and captures nothing
+            activation = Quantity.exact(0, "not profiled on CPU")
+            graphs = Quantity.exact(0, "no CUDA graphs")
+        else:
+            activation = activation_peak(card, config, release, last_stage=last)
+            graphs = cuda_graph_estimate(len(layers), config, release)
+        is_counted = counted(release)
+        if given.kv_cache_memory_bytes is not None:
+            pool = Quantity.exact(given.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
+        else:
+            spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
+            if is_counted:
+                spent.append(graphs)
+            pool = requested - total(spent)
+        if not card.exact:
+            pool = pool.no_better_than(Basis.ESTIMATED)
+        ranks.append(
+            RankMemory(weights, share, buffers, activation, non_torch, graphs, is_counted, pool)
+        )
+    return ranks
+
+
+def _weights(card: ModelCard, share: RankWeights, release: Release) -> Quantity:
+    if not card.exact:
+        return Quantity.within(
+            share.total, _ESTIMATED_WEIGHTS_BAND, Basis.ESTIMATED, "estimated from totals"
+        )
+    if release.fact("exact_arithmetic"):
+        return Quantity.exact(share.total, "vLLM's own module sizes")
+    return Quantity.within(
+        share.total,
+        _OTHER_RELEASE_WEIGHTS_BAND,
+        Basis.CALIBRATED,
+        "module sizes of vLLM 0.33.0",
+    )
+
+
+def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Release) -> Quantity:
+    """Memory outside torch's allocator that appears after the snapshot."""
+    if device.platform is Platform.CPU:
+        return constant("cpu_process_gib", release).times(GIB)
+    if config.tensor_parallel_size == 1:
+        return constant("non_torch_gib", release).times(GIB)
+    link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
+    return constant(f"non_torch_tp_{link}_gib", release).times(GIB)
+
+
+def _kv_plans(
+    card: ModelCard,
+    config: ResolvedConfig,
+    backends: tuple[AttentionBackend, ...],
+    release: Release,
+    ranks: list[RankMemory],
+) -> tuple[KVCachePlan, ...]:
+    """The KV cache for the pool as expected, at its lower and at its upper end."""
+    block_size = max((backend.block_size for backend in backends), default=16)
+    over = config.given.tensor_parallel_size
+    known: dict[Attention, KVCacheSpec] = {}
+    for attention in card.attention_layers():
+        if attention not in known:
+            known[attention] = layer_spec(
+                attention, over, config.kv_cache_dtype, config.dtype_bytes, block_size
+            )
+    specs = [known[layer.attention] if layer.attention else None for layer in card.layers]
+    groups = group_layers(specs, hybrid=not config.given.disable_hybrid_kv_cache_manager)
+    stages, start = [], 0
+    for layers in stage_layers(card, config.given.pipeline_parallel_size):
+        stages.append(frozenset(range(start, start + len(layers))))
+        start += len(layers)
+
+    def plan(pools: list[float]) -> KVCachePlan:
+        return plan_kv_cache(
+            groups,
+            stages,
+            [max(0, int(pool)) for pool in pools],
+            max_model_len=config.max_model_len,
+            in_flight_tokens=config.in_flight_tokens,
+            auto_length=config.auto_length,
+            null_block=bool(release.fact("null_block_reserved_in_fit_check")),
+            blocks_override=config.given.num_gpu_blocks_override,
+        )
+
+    return (
+        plan([rank.kv_cache.value for rank in ranks]),
+        plan([rank.kv_cache.low for rank in ranks]),
+        plan([rank.kv_cache.high for rank in ranks]),
+    )
+
+
+def _verdict(
+    broken: list[str],
+    ranks: list[RankMemory],
+    kv: KVCachePlan,
+    requested: Quantity,
+    free: Quantity,
+    config: ResolvedConfig,
+    release: Release,
+) -> Verdict:
+    if broken:
+        return Verdict(Answer.NO, broken[0], 1.0)
+    start_check = (requested - free).chance_below(0)  # that what is requested is free
+    need = kv.needed_bytes
+    pools = [rank.kv_cache for rank in ranks]
+    if config.given.num_gpu_blocks_override is not None:
+        kv_check = 0.0 if kv.fits else 1.0
+    else:
+        worst = max(pool.chance_below(need) for pool in pools)
+        kv_check = worst if not config.auto_length else max(p.chance_below(1) for p in pools)
+    refusal = 1 - start_check * (1 - kv_check)
+    if refusal <= _SURE:
+        return Verdict(Answer.YES, "fits", refusal)
+    answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
+    if 1 - start_check > kv_check:
+        reason = (
+            f"free memory at start ({free.value / GIB:.2f} GiB) is less than what "
+            f"--gpu-memory-utilization {config.gpu_memory_utilization:g} asks for "
+            f"({requested.value / GIB:.2f} GiB)"
+        )
+    else:
+        tightest = min(pools, key=lambda pool: pool.value)
+        reason = _kv_reason(tightest, need, kv)
+    return Verdict(answer, reason, refusal)
+
+
+def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
+    if pool.value <= 0:
+        return (
+            f"weights and activations leave no memory for the KV cache: "
+            f"{-pool.value / GIB:.2f} GiB too much on each GPU"
+        )
+    return (
+        f"one request of {kv.max_model_len} tokens needs {need / GIB:.2f} GiB of KV cache on each "
+        f"GPU; {pool.value / GIB:.2f} GiB are left"
+    )

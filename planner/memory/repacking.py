@@ -1,0 +1,206 @@
+"""What loading changes: the bytes a matrix holds after vLLM repacked it for its kernel.
+
+Which kernel vLLM takes depends on the GPU (model_executor/kernels/linear and fused_moe): Machete
+on Hopper and Marlin elsewhere for 4-bit weights, native FP8 where the tensor cores have it,
+Marlin's weight-only FP8 where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, lcm
+from typing import Final
+
+from model_cards.modules import Experts
+from model_cards.quantization.awq import Awq
+from model_cards.quantization.formats import WeightFormat, ceil_div
+from model_cards.quantization.fp8 import Fp8, Granularity
+from model_cards.quantization.gptq import Gptq
+from model_cards.quantization.integers import PackedInt
+from planner.memory.parallel import Indivisible
+
+Capability = tuple[int, int]
+
+HOPPER: Final = (9, 0)
+ADA: Final = (8, 9)
+_MACHETE_GROUPS: Final = frozenset({-1, 64, 128})
+
+
+def linear_bytes(
+    weight_format: WeightFormat,
+    inputs: int,
+    outputs: Sequence[int],
+    dtype_bytes: int,
+    capability: Capability | None,
+) -> int:
+    """Bytes of a rank's linear layer after loading; the stored bytes where nothing changes."""
+    out = sum(outputs)
+    stored = {t.name: t.bytes for t in weight_format.tensors(inputs, outputs, dtype_bytes)}
+    match weight_format:
+        case Fp8() if _uses_fp8_marlin(weight_format, capability):
+            return _fp8_marlin_bytes(weight_format, inputs, out, dtype_bytes)
+        case Fp8(granularity=Granularity.TENSOR):
+            # One scale for the fused matrix remains, and one for its input.
+            return stored["weight"] + 4 + (4 if weight_format.static_input else 0)
+        case Awq() | Gptq() | PackedInt() if not _uses_machete(
+            weight_format.group_size, inputs, out, capability
+        ):
+            return _marlin_bytes(weight_format, inputs, out, dtype_bytes)
+        case Awq(zero_point=True):
+            # Machete wants zero points unpacked and scaled: one value each in the dtype.
+            stored["qzeros"] *= 32 // weight_format.bits * dtype_bytes // 4
+        case PackedInt(symmetric=False):
+            stored["weight_zero_point"] *= 32 // weight_format.bits * dtype_bytes // 4
+    return sum(stored.values())
+
+
+def experts_bytes(
+    experts: Experts,
+    count: int,
+    intermediate: int,
+    dtype_bytes: int,
+    capability: Capability | None,
+) -> int:
+    """Bytes of a rank's routed experts after loading: `count` of them, `intermediate` wide."""
+    weight_format, hidden = experts.format, experts.hidden
+    shards = len(experts.up_outputs)
+    up = (intermediate,) * shards
+    biases = (shards * intermediate + hidden) * dtype_bytes if experts.bias else 0
+    match weight_format:
+        case Fp8(granularity=Granularity.BLOCK):
+            block = _shard_block(weight_format.block[1], hidden, intermediate)
+            width = intermediate
+            scale_bytes = 4
+            rows = ceil_div(width, block) * shards  # scales of one group of inputs
+            rows_down = ceil_div(hidden, block)
+            if capability is not None and capability < ADA:
+                # Marlin: tiles of 64, and scales in the dtype for every single output.
+                width = ceil_div(width, lcm(64, block)) * lcm(64, block)
+                scale_bytes, rows, rows_down = dtype_bytes, shards * width, hidden
+            scales = ceil_div(hidden, block) * rows + ceil_div(width, block) * rows_down
+            return count * ((shards + 1) * width * hidden + scales * scale_bytes + biases)
+        case Fp8(granularity=Granularity.TENSOR):
+            weights = (shards + 1) * intermediate * hidden
+            scales = 2 * 4 + (2 * 4 if weight_format.static_input else 0)
+            return count * (weights + scales + biases)
+        case Gptq() | Awq() | PackedInt():
+            return count * (
+                _packed_expert_bytes(weight_format, experts, intermediate, dtype_bytes) + biases
+            )
+    each = weight_format.bytes(hidden, up, dtype_bytes) + weight_format.bytes(
+        intermediate, (hidden,), dtype_bytes
+    )
+    return count * (each + biases)
+
+
+def _shard_block(block: int, hidden: int, intermediate: int) -> int:
+    """Side of the scale blocks of a rank's experts.
+
+    Where the checkpoint's blocks straddle ranks, vLLM refines the scales to the largest common
+    divisor, of at least 32 (`refine_fp8_moe_block_shape`).
+    """
+    if intermediate % block == 0:
+        return block
+    refined = gcd(block, intermediate, hidden)
+    if refined < 32:
+        raise Indivisible(
+            f"the experts' intermediate size per rank ({intermediate}) is not divisible by the "
+            f"FP8 weight block ({block})"
+        )
+    return refined
+
+
+def _packed_expert_bytes(
+    weight_format: Awq | Gptq | PackedInt, experts: Experts, intermediate: int, dtype_bytes: int
+) -> int:
+    """One expert of packed integers.
+
+    Marlin takes it where whole groups fall on every rank; else the WNA16 kernel does, with
+    smaller groups and no zero points of symmetric weights.
+    """
+    group, hidden = weight_format.group_size, experts.hidden
+    up = (intermediate,) * len(experts.up_outputs)
+    if group > 0 and intermediate % group:
+        while group >= 32 and (intermediate % group or hidden % group):
+            group //= 2
+        if group < 32:
+            raise Indivisible(
+                f"the experts' intermediate size per rank ({intermediate}) is not divisible by "
+                f"the quantization group ({weight_format.group_size})"
+            )
+        weights = (len(up) + 1) * intermediate * hidden
+        scales = weights // group * dtype_bytes
+        zeros = weights // group * weight_format.bits // 8 if _has_zeros(weight_format) else 0
+        return weights * weight_format.bits // 8 + scales + zeros
+    tensors = (
+        *weight_format.tensors(hidden, up, dtype_bytes),
+        *weight_format.tensors(intermediate, (hidden,), dtype_bytes),
+    )
+    return sum(tensor.bytes for tensor in tensors if tensor.name != "weight_shape")
+
+
+def _has_zeros(weight_format: Awq | Gptq | PackedInt) -> bool:
+    """Whether the kernel needs zero points."""
+    if isinstance(weight_format, Awq):
+        return weight_format.zero_point
+    return not weight_format.symmetric
+
+
+def _uses_fp8_marlin(weight_format: Fp8, capability: Capability | None) -> bool:
+    """Whether an FP8 linear layer runs weight-only through Marlin on this GPU.
+
+    Below Ada always; on Ada for block scales, which no native kernel takes there.
+    """
+    if capability is None:
+        return False
+    if weight_format.granularity is Granularity.BLOCK:
+        return capability < HOPPER
+    return capability < ADA
+
+
+def _fp8_marlin_bytes(weight_format: Fp8, inputs: int, outputs: int, dtype_bytes: int) -> int:
+    """FP8 after Marlin's repacking: padded weights, scales per channel or per group of inputs."""
+    block = weight_format.block[1] if weight_format.granularity is Granularity.BLOCK else -1
+    n, k = marlin_tile(outputs, inputs, block)
+    groups = ceil_div(k, block) if block > 0 else 1
+    input_scale = 4 if weight_format.static_input else 0
+    return n * k + groups * n * dtype_bytes + input_scale
+
+
+def _marlin_bytes(
+    weight_format: Awq | Gptq | PackedInt, inputs: int, outputs: int, dtype_bytes: int
+) -> int:
+    """Packed integers after Marlin's repacking; zero points of symmetric weights are dropped."""
+    group = weight_format.group_size
+    n, k = marlin_tile(outputs, inputs, group)
+    groups = k // group if group > 0 else 1
+    total = n * k * weight_format.bits // 8 + groups * n * dtype_bytes
+    if _has_zeros(weight_format) and not isinstance(weight_format, Gptq):
+        total += groups * n * weight_format.bits // 8
+    if isinstance(weight_format, PackedInt):
+        total += 16  # weight_shape
+    return total
+
+
+def marlin_tile(outputs: int, inputs: int, group: int) -> tuple[int, int]:
+    """(n, k) after padding to the Marlin thread tile that wastes least; groups stay whole.
+
+    The kernel takes n in 64s with k in 128s, or n in 128s with k in 64s (vLLM's
+    `marlin_padded_nk`).
+    """
+    whole = group if group > 0 else 1
+    candidates = []
+    for tile_n, tile_k in ((64, 128), (128, 64)):
+        step = lcm(tile_k, whole)
+        candidates.append((ceil_div(outputs, tile_n) * tile_n, ceil_div(inputs, step) * step))
+    return min(candidates, key=lambda nk: (nk[0] * nk[1], nk[0] + nk[1]))
+
+
+def _uses_machete(group: int, inputs: int, outputs: int, capability: Capability | None) -> bool:
+    """Hopper's kernel, for the shapes it takes: inputs in 64s, outputs in 128s."""
+    return (
+        capability == HOPPER
+        and group in _MACHETE_GROUPS
+        and inputs % 64 == 0
+        and outputs % 128 == 0
+    )

@@ -1,0 +1,1 @@
+"""Which model and settings to run on a rig, and why."""

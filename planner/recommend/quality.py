@@ -1,0 +1,143 @@
+"""How good a model is, from published benchmarks: a score with its standard error.
+
+One ability fitted to many benchmarks (data/quality.jsonl says how and from what). Differences
+below the joint standard error mean nothing; models within it are tied.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from math import hypot
+from typing import Any, Final
+
+# Category of the scores that speaks for a use case.
+_CATEGORY: Final = {
+    "chat": "chat",
+    "code": "code",
+    "reasoning": "reasoning",
+    "rag": "long_context",
+    "agent": "tool_use",
+}
+# Weight format -> the row of the penalty table.
+_PENALTY: Final = {
+    "fp8": "fp8",
+    "int4": "int4-w4a16",
+    "int8": "int8-w8a16",
+    "w8a8": "int8-w8a8",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+}
+_BANDS: Final = ((3e9, "<3B"), (6e9, "3-6B"), (16e9, "6-16B"), (80e9, "16-80B"))
+_INT4_EXTRA_ERROR: Final = 1.0  # points; most published pairs come from whoever quantized
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A score (Llama-3.1-8B-Instruct = 40, DeepSeek-V3 = 60) with one standard error."""
+
+    score: float
+    error: float
+    mode: str  # "thinking", "non-thinking" or "default"
+    evidence: str
+    newest_evidence: str | None
+
+    def tied_with(self, other: Quality) -> bool:
+        """Whether the two cannot be told apart: less than their joint standard error."""
+        return abs(self.score - other.score) < hypot(self.error, other.error)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether no independent measurement of this model and mode stands behind it."""
+        return "prior" in self.evidence
+
+
+@dataclass(frozen=True, slots=True)
+class RatedModel:
+    """An instruction-tuned model with a score, or a quantized copy of one."""
+
+    model_id: str
+    uses: tuple[str, ...]
+    released: str
+    total_parameters: int
+    active_parameters: int
+    modes: tuple[tuple[str, dict[str, Any]], ...]
+
+    def quality(self, use_case: str | None = None, *, thinking: bool | None = None) -> Quality:
+        """The score of its best mode, or of the mode asked for where it has that."""
+        category = _CATEGORY.get(use_case or "", "")
+        modes = [
+            item
+            for item in self.modes
+            if thinking is None or len(self.modes) == 1 or (item[0] == "thinking") == thinking
+        ]
+        mode, values = max(modes, key=lambda item: float(item[1]["score"]))
+        score = values.get("categories", {}).get(category, values["score"])
+        return Quality(
+            float(score),
+            float(values["se"]),
+            mode,
+            values["evidence"],
+            values.get("newest_evidence"),
+        )
+
+
+@cache
+def _lines() -> list[dict[str, Any]]:
+    text = (resources.files("planner.recommend") / "data" / "quality.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@cache
+def rated_models() -> dict[str, RatedModel]:
+    """Every rated base model by lower-case id."""
+    found = {}
+    for line in _lines()[1:]:
+        if "of" in line:
+            continue
+        found[line["id"].lower()] = RatedModel(
+            line["id"],
+            tuple(line["uses"]),
+            line.get("released") or "",
+            int(line.get("total") or 0),
+            int(line.get("active") or 0),
+            tuple(line["modes"].items()),
+        )
+    return found
+
+
+@cache
+def rated_copies() -> dict[str, list[str]]:
+    """Quantized repositories that the ratings know, by lower-case id of their base."""
+    found: dict[str, list[str]] = {}
+    for line in _lines()[1:]:
+        if "of" in line:
+            found.setdefault(line["of"].lower(), []).append(line["id"])
+    return found
+
+
+@cache
+def base_of() -> dict[str, str]:
+    """Base model of each rated quantized repository, by lower-case id."""
+    return {line["id"].lower(): line["of"] for line in _lines()[1:] if "of" in line}
+
+
+def quantized(quality: Quality, weight_format: str, parameters: int) -> Quality:
+    """The score of a copy in a weight format, as `ModelCard.format_kind` names it."""
+    if weight_format not in _PENALTY:
+        return quality
+    table = _lines()[0]["penalties"][_PENALTY[weight_format]]
+    band = next((name for limit, name in _BANDS if parameters < limit), ">=80B")
+    points, low, high = table.get(band, table["all"])
+    error = hypot(quality.error, (high - low) / 2)
+    if weight_format == "int4":
+        error = hypot(error, _INT4_EXTRA_ERROR)
+    return Quality(
+        quality.score - max(0.0, points),
+        error,
+        quality.mode,
+        quality.evidence,
+        quality.newest_evidence,
+    )

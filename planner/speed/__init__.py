@@ -1,0 +1,1 @@
+"""How fast a launch serves: step time from bytes, operations and fixed costs."""

@@ -1,0 +1,46 @@
+"""Workload: what the server is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from planner.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Requests of `prompt_tokens` and `output_tokens`, `concurrency` of them at a time."""
+
+    prompt_tokens: int = 1024
+    output_tokens: int = 256
+    concurrency: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "output_tokens", "concurrency"):
+            value = getattr(self, name)
+            if value < 1:
+                raise PlanError(f"{name} must be at least 1; {value} was asked for")
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of one finished request."""
+        return self.prompt_tokens + self.output_tokens
+
+
+# Typical prompt and answer lengths, for requests that name only a purpose.
+USE_CASES: Final = {
+    "chat": Workload(1024, 384),
+    "code": Workload(4096, 512),
+    "reasoning": Workload(1024, 4096),
+    "rag": Workload(8192, 384),
+    "agent": Workload(16384, 512),
+}
+
+
+def use_case_workload(use_case: str, concurrency: int = 1) -> Workload:
+    """The typical workload of a use case; `PlanError` for an unknown one."""
+    if use_case not in USE_CASES:
+        raise PlanError(f"Unknown use case {use_case!r}; one of {', '.join(USE_CASES)}")
+    typical = USE_CASES[use_case]
+    return Workload(typical.prompt_tokens, typical.output_tokens, concurrency)
