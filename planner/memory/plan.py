@@ -49,11 +49,21 @@ class Answer(Enum):
     NO = "no"
 
 
+class Cause(Enum):
+    """What decides the answer."""
+
+    FITS = "fits"
+    RULE = "a rule of vLLM"
+    START_CHECK = "free memory at start"
+    KV_CACHE = "memory left for the KV cache"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer, the first reason for it, and the chance that vLLM refuses to start."""
 
     answer: Answer
+    cause: Cause
     reason: str
     chance_of_refusal: float
 
@@ -378,7 +388,7 @@ def _verdict(
     release: Release,
 ) -> Verdict:
     if broken:
-        return Verdict(Answer.NO, broken[0], 1.0)
+        return Verdict(Answer.NO, Cause.RULE, broken[0], 1.0)
     start_check = (requested - free).chance_below(0)  # that what is requested is free
     need = kv.needed_bytes
     pools = [rank.kv_cache for rank in ranks]
@@ -389,18 +399,19 @@ def _verdict(
         kv_check = worst if not config.auto_length else max(p.chance_below(1) for p in pools)
     refusal = 1 - start_check * (1 - kv_check)
     if refusal <= _SURE:
-        return Verdict(Answer.YES, "fits", refusal)
+        return Verdict(Answer.YES, Cause.FITS, "fits", refusal)
     answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
     if 1 - start_check > kv_check:
+        cause = Cause.START_CHECK
         reason = (
             f"free memory at start ({free.value / GIB:.2f} GiB) is less than what "
             f"--gpu-memory-utilization {config.gpu_memory_utilization:g} asks for "
             f"({requested.value / GIB:.2f} GiB)"
         )
     else:
-        tightest = min(pools, key=lambda pool: pool.value)
-        reason = _kv_reason(tightest, need, kv)
-    return Verdict(answer, reason, refusal)
+        cause = Cause.KV_CACHE
+        reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)
+    return Verdict(answer, cause, reason, refusal)
 
 
 def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:

@@ -200,7 +200,7 @@ def _prefill_time(memory: MemoryPlan, slot: Device, prompt: int) -> float | None
         # q x k and p x v over half the square (causal).
         flops += 2 * attention.num_heads * attention.head_size * prompt * span
     chunks = -(-prompt // config.max_num_batched_tokens)
-    compute = flops / ranks / (constants["compute_efficiency"] * peak)
+    compute: float = flops / ranks / (constants["compute_efficiency"] * peak)
     return compute + chunks * _fixed_time(memory) + _link_time(memory, prompt)
 
 
