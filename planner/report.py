@@ -1,0 +1,519 @@
+"""Plans as JSON: the documented, versioned schema that other programs build on.
+
+`vplan schema` prints it as JSON Schema. Within one `schema_version` fields are only added.
+Sizes are bytes, times seconds, rates tokens per second.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hardware_db import Gpu, Rig
+from model_cards import ModelCard
+from planner.command.render import render_command
+from planner.memory.plan import MemoryPlan
+from planner.quantity import Quantity
+from planner.recommendation.alternatives import Alternatives
+from planner.recommendation.rank import Recommendation
+from planner.recommendation.requirements import Requirements
+from planner.recommendation.rigs import RigChoice
+from planner.recommendation.settle import Settled, Unfit
+from planner.speed.step import SpeedEstimate
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class QuantityReport(_Model):
+    """A number with the band that should hold nine of ten cases."""
+
+    value: float
+    low: float
+    high: float
+    basis: Literal["exact", "measured", "calibrated", "estimated"]
+
+    @classmethod
+    def of(cls, quantity: Quantity) -> QuantityReport:
+        """From the library's value."""
+        return cls.model_validate(
+            {
+                "value": quantity.value,
+                "low": quantity.low,
+                "high": quantity.high,
+                "basis": quantity.basis.label,
+            }
+        )
+
+
+class WeightsReport(_Model):
+    """Weights of one rank by part."""
+
+    total: QuantityReport
+    embedding: int
+    attention: int
+    mlp: int
+    experts: int
+    norms: int
+    lm_head: int
+    rotary: int
+    buffers: int
+
+
+class RankReport(_Model):
+    """The memory budget of one pipeline stage's rank."""
+
+    weights: WeightsReport
+    persistent_buffers: int
+    activation: QuantityReport
+    non_torch: QuantityReport
+    cuda_graphs: QuantityReport
+    cuda_graphs_counted: bool = Field(
+        description="whether this release takes the graphs out of the KV cache's share"
+    )
+    kv_cache: QuantityReport
+
+
+class VerdictReport(_Model):
+    """Will it start?"""
+
+    answer: Literal["yes", "risky", "no"]
+    reason: str
+    chance_of_refusal: float
+
+
+class MemoryReport(_Model):
+    """Where the memory of each GPU goes."""
+
+    starts: VerdictReport
+    device_total: QuantityReport
+    requested: QuantityReport
+    ranks: list[RankReport]
+    kv_tokens: QuantityReport
+    max_concurrency: QuantityReport
+    block_size: int
+    num_blocks: int
+    bytes_per_block: list[int]
+    attention_backend: str
+    longest_model_len: int
+
+    @classmethod
+    def of(cls, memory: MemoryPlan) -> MemoryReport:
+        """From the library's plan."""
+        starts = memory.starts
+        ranks = []
+        for rank in memory.ranks:
+            parts = rank.parts
+            ranks.append(
+                RankReport(
+                    weights=WeightsReport(
+                        total=QuantityReport.of(rank.weights),
+                        embedding=parts.embedding,
+                        attention=parts.attention,
+                        mlp=parts.mlp,
+                        experts=parts.experts,
+                        norms=parts.norms,
+                        lm_head=parts.lm_head,
+                        rotary=parts.rotary,
+                        buffers=parts.buffers,
+                    ),
+                    persistent_buffers=rank.buffers.total,
+                    activation=QuantityReport.of(rank.activation),
+                    non_torch=QuantityReport.of(rank.non_torch),
+                    cuda_graphs=QuantityReport.of(rank.cuda_graphs),
+                    cuda_graphs_counted=rank.graphs_counted,
+                    kv_cache=QuantityReport.of(rank.kv_cache),
+                )
+            )
+        return cls(
+            starts=VerdictReport(
+                answer=starts.answer.value,
+                reason=starts.reason,
+                chance_of_refusal=starts.chance_of_refusal,
+            ),
+            device_total=QuantityReport.of(memory.device_total),
+            requested=QuantityReport.of(memory.requested),
+            ranks=ranks,
+            kv_tokens=QuantityReport.of(memory.kv_tokens),
+            max_concurrency=QuantityReport.of(memory.max_concurrency),
+            block_size=memory.backend.block_size,
+            num_blocks=memory.kv_cache.num_blocks,
+            bytes_per_block=list(memory.kv_cache.bytes_per_block),
+            attention_backend=memory.backend.name,
+            longest_model_len=memory.kv_cache.longest_len,
+        )
+
+
+class SpeedReport(_Model):
+    """How fast it serves the workload."""
+
+    tpot: QuantityReport
+    ttft: QuantityReport | None
+    tokens_per_second_per_user: QuantityReport
+    tokens_per_second_total: QuantityReport
+    ceiling_per_user: float = Field(description="bandwidth over bytes: the physical limit")
+    bound_by: str
+    admitted_requests: float
+    notes: list[str]
+
+    @classmethod
+    def of(cls, speed: SpeedEstimate) -> SpeedReport:
+        """From the library's estimate."""
+        return cls(
+            tpot=QuantityReport.of(speed.tpot),
+            ttft=QuantityReport.of(speed.ttft) if speed.ttft is not None else None,
+            tokens_per_second_per_user=QuantityReport.of(speed.per_user),
+            tokens_per_second_total=QuantityReport.of(speed.total),
+            ceiling_per_user=speed.ceiling_per_user,
+            bound_by=speed.bound_by,
+            admitted_requests=speed.admitted,
+            notes=list(speed.notes),
+        )
+
+
+class FlagReport(_Model):
+    """One option of the command."""
+
+    name: str
+    value: str | None
+    reason: str
+
+
+class CommandReport(_Model):
+    """The command to run."""
+
+    argv: list[str]
+    flags: list[FlagReport]
+
+    @classmethod
+    def of(cls, settled: Settled) -> CommandReport:
+        """The command of settled settings."""
+        command = render_command(settled.memory, settled.reasons)
+        flags = [FlagReport(name=f.name, value=f.value, reason=f.reason) for f in command.flags]
+        return cls(argv=command.argv, flags=flags)
+
+
+class ModelReport(_Model):
+    """A checkpoint."""
+
+    id: str
+    architecture: str
+    parameters: int
+    active_parameters: int
+    weight_format: str
+    quantization: str | None
+    fidelity: Literal["exact", "estimated"]
+    max_model_len: int
+    license: str | None
+    source: str
+    notes: list[str]
+
+    @classmethod
+    def of(cls, card: ModelCard) -> ModelReport:
+        """From the library's card."""
+        return cls(
+            id=card.model_id,
+            architecture=card.architecture,
+            parameters=card.parameters,
+            active_parameters=card.active_parameters,
+            weight_format=card.format_kind,
+            quantization=card.quantization,
+            fidelity=card.fidelity.value,
+            max_model_len=card.max_model_len,
+            license=card.license,
+            source=f"{card.origin.kind}: {card.origin.detail}",
+            notes=list(card.notes),
+        )
+
+
+class PlanReport(_Model):
+    """One checkpoint with settings that work."""
+
+    model: ModelReport
+    memory: MemoryReport
+    speed: SpeedReport | None
+    command: CommandReport
+
+    @classmethod
+    def of(cls, settled: Settled) -> PlanReport:
+        """From settled settings."""
+        return cls(
+            model=ModelReport.of(settled.memory.card),
+            memory=MemoryReport.of(settled.memory),
+            speed=SpeedReport.of(settled.speed) if settled.speed is not None else None,
+            command=CommandReport.of(settled),
+        )
+
+
+class QualityReport(_Model):
+    """How good the model is, from published benchmarks."""
+
+    score: float
+    standard_error: float
+    mode: str
+    evidence: str
+    newest_evidence: str | None
+
+
+class ChoiceReport(_Model):
+    """One row of the ranking."""
+
+    tier: int
+    base_model: str
+    quality: QualityReport
+    seconds_per_answer: QuantityReport | None
+    plan: PlanReport
+
+
+class WorkloadReport(_Model):
+    """What was asked for."""
+
+    use_case: str
+    prompt_tokens: int
+    output_tokens: int
+    concurrency: int
+    context: int | None
+
+
+class RigReport(_Model):
+    """The hardware planned for."""
+
+    spec: str
+    description: str
+    gpus: int
+    missing_facts: list[str]
+    notes: list[str]
+
+    @classmethod
+    def of(cls, rig: Rig) -> RigReport:
+        """From the library's rig."""
+        return cls(
+            spec=rig.spec,
+            description=rig.describe(),
+            gpus=rig.gpu_count,
+            missing_facts=list(rig.missing_facts()),
+            notes=list(rig.notes),
+        )
+
+
+class RankingReport(_Model):
+    """`vplan recommend --gpu RIG --json`."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["ranking"] = "ranking"
+    vllm: str
+    rig: RigReport
+    workload: WorkloadReport
+    choices: list[ChoiceReport]
+    nearest_miss: str | None
+
+    @classmethod
+    def of(cls, recommendation: Recommendation) -> RankingReport:
+        """From a recommendation."""
+        choices = []
+        for choice in recommendation.choices:
+            quality = choice.quality
+            seconds = choice.seconds_per_answer
+            choices.append(
+                ChoiceReport(
+                    tier=choice.tier,
+                    base_model=choice.base_id,
+                    quality=QualityReport(
+                        score=quality.score,
+                        standard_error=quality.error,
+                        mode=quality.mode,
+                        evidence=quality.evidence,
+                        newest_evidence=quality.newest_evidence,
+                    ),
+                    seconds_per_answer=QuantityReport.of(seconds) if seconds else None,
+                    plan=PlanReport.of(choice.settled),
+                )
+            )
+        miss = recommendation.smallest_unfit
+        return cls(
+            vllm=recommendation.release.name,
+            rig=RigReport.of(recommendation.rig),
+            workload=workload_report(recommendation.requirements),
+            choices=choices,
+            nearest_miss=f"{miss[0]}: {miss[1]}" if miss else None,
+        )
+
+
+class AlternativeReport(_Model):
+    """Another way to serve the model."""
+
+    what: str
+    works: bool
+    reason: str | None
+    excess_bytes: float
+    context: int
+    plan: PlanReport | None
+
+
+class ModelOnRigReport(_Model):
+    """`vplan recommend --gpu RIG --model MODEL --json`."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["model on rig"] = "model on rig"
+    vllm: str
+    rig: RigReport
+    workload: WorkloadReport
+    fits: bool
+    reason: str | None
+    excess_bytes: float
+    plan: PlanReport | None
+    alternatives: list[AlternativeReport]
+
+
+class RigChoiceReport(_Model):
+    """One rig that serves a model."""
+
+    rig: RigReport
+    usd_per_hour: float | None
+    plan: PlanReport
+
+
+class RigsReport(_Model):
+    """`vplan recommend --model MODEL --json` without a GPU: which rigs serve it."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["rigs for model"] = "rigs for model"
+    vllm: str
+    model: ModelReport
+    workload: WorkloadReport
+    rigs: list[RigChoiceReport]
+
+
+class GpuReport(_Model):
+    """One GPU of the database."""
+
+    slug: str
+    name: str
+    vendor: str
+    architecture: str
+    compute_capability: str | None
+    usable_bytes: int | None
+    usable_basis: str
+    nvml_total_bytes: int | None
+    bandwidth_gbs: float | None
+    dense_tflops: dict[str, float]
+    missing_facts: list[str]
+    confidence: str
+    note: str | None
+    sources: list[str]
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> GpuReport:
+        """From the database's row."""
+        capability = gpu.compute_capability
+        rates = {}
+        for dtype in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"):
+            rate = gpu.matmul(dtype)
+            if rate is not None:
+                rates[dtype] = rate
+        return cls(
+            slug=gpu.slug,
+            name=gpu.name,
+            vendor=gpu.vendor,
+            architecture=gpu.architecture,
+            compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
+            usable_bytes=gpu.memory.total_bytes,
+            usable_basis=gpu.memory.basis,
+            nvml_total_bytes=gpu.memory.nvml_total_bytes,
+            bandwidth_gbs=gpu.bandwidth_gbs,
+            dense_tflops=rates,
+            missing_facts=list(gpu.missing_facts()),
+            confidence=gpu.confidence,
+            note=gpu.note,
+            sources=list(gpu.sources),
+        )
+
+
+class GpusReport(_Model):
+    """`vplan gpus --json`."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["gpus"] = "gpus"
+    gpus: list[GpuReport]
+
+
+class ModelsReport(_Model):
+    """`vplan models --json`."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["models"] = "models"
+    models: list[ModelReport]
+
+
+REPORTS: dict[str, type[BaseModel]] = {
+    "ranking": RankingReport,
+    "model-on-rig": ModelOnRigReport,
+    "rigs": RigsReport,
+    "gpus": GpusReport,
+    "models": ModelsReport,
+}
+
+
+def workload_report(requirements: Requirements) -> WorkloadReport:
+    """The asked-for workload."""
+    workload = requirements.workload
+    return WorkloadReport(
+        use_case=requirements.use_case,
+        prompt_tokens=workload.prompt_tokens,
+        output_tokens=workload.output_tokens,
+        concurrency=workload.concurrency,
+        context=requirements.context,
+    )
+
+
+def alternative_reports(alternatives: Alternatives) -> list[AlternativeReport]:
+    """Every way out as a row."""
+    rows = []
+    if alternatives.shorter is not None and isinstance(alternatives.shorter.result, Settled):
+        rows.append(
+            AlternativeReport(
+                what=f"context {alternatives.shorter.context}",
+                works=True,
+                reason=None,
+                excess_bytes=0,
+                context=alternatives.shorter.context,
+                plan=PlanReport.of(alternatives.shorter.result),
+            )
+        )
+    for checkpoint in alternatives.checkpoints:
+        result = checkpoint.result
+        works = isinstance(result, Settled)
+        rows.append(
+            AlternativeReport(
+                what=checkpoint.card.model_id,
+                works=works,
+                reason=result.reason if isinstance(result, Unfit) else None,
+                excess_bytes=result.excess_bytes if isinstance(result, Unfit) else 0,
+                context=checkpoint.context,
+                plan=PlanReport.of(result) if isinstance(result, Settled) else None,
+            )
+        )
+    if alternatives.more_gpus is not None:
+        spec, settled = alternatives.more_gpus
+        rows.append(
+            AlternativeReport(
+                what=spec,
+                works=True,
+                reason=None,
+                excess_bytes=0,
+                context=settled.memory.config.max_model_len,
+                plan=PlanReport.of(settled),
+            )
+        )
+    return rows
+
+
+def rig_choice_report(choice: RigChoice) -> RigChoiceReport:
+    """One rig that serves a model."""
+    return RigChoiceReport(
+        rig=RigReport.of(choice.settled.memory.rig),
+        usd_per_hour=choice.usd_per_hour,
+        plan=PlanReport.of(choice.settled),
+    )
