@@ -82,6 +82,22 @@ def slim_quantization(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def correct(row: dict[str, Any], config: dict[str, Any]) -> str | None:
+    """Put right what a reconstructed config leaves out and its published total proves."""
+    settings = config.get("quantization_config") or {}
+    if (
+        row["reconstructed"]
+        and config.get("model_type") == "qwen3_moe"
+        and settings.get("quant_method") == "fp8"
+        and "modules_to_not_convert" not in settings
+    ):
+        last = config["num_hidden_layers"] - 1
+        gates = f"model.layers.{{0-{last}}}.mlp.gate"
+        settings["modules_to_not_convert"] = ["lm_head", gates]
+        return "modules_to_not_convert: the total's scale count shows unquantized routers"
+    return None
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
@@ -91,10 +107,13 @@ def configured(folder: Path) -> list[dict[str, Any]]:
     for row in read_rows(folder / "INDEX.jsonl"):
         place = folder / row["dir"]
         config = json.loads((place / "config.json").read_text())
+        slimmed = slim_config(config)
+        corrected = correct(row, slimmed)
         line = {
             "id": row["repo_id"],
             "kind": "target" if row["kind"] == "target" else "draft",
-            "config": slim_config(config),
+            "config": slimmed,
+            "corrected": corrected,
         }
         if row["kind"] != "target":
             line["method"] = row["kind"]

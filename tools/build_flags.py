@@ -56,7 +56,7 @@ def main() -> None:
         "flags": flags,
         "choices": choices,
     }
-    lines = [f'{json.dumps(key)}: {json.dumps(value)}' for key, value in document.items()]
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()]
     OUTPUT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{OUTPUT.name}: {len(releases)} releases, {len(flags)} option strings")
 

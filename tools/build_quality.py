@@ -1,4 +1,4 @@
-"""Make `planner/recommend/data/quality.jsonl`: how good each open model is, and how sure that is.
+"""Make `planner/recommendation/data/quality.jsonl`: how good each open model is.
 
     python tools/build_quality.py FOLDER
 
@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-OUTPUT = Path(__file__).parent.parent / "planner" / "recommend" / "data" / "quality.jsonl"
+OUTPUT = Path(__file__).parent.parent / "planner" / "recommendation" / "data" / "quality.jsonl"
 ABOUT = {
     "scale": "Llama-3.1-8B-Instruct = 40, DeepSeek-V3 (2024-12) = 60; open-ended; one standard "
     "deviation of all measured models is 18 points",

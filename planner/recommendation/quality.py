@@ -86,7 +86,7 @@ class RatedModel:
 
 @cache
 def _lines() -> list[dict[str, Any]]:
-    text = (resources.files("planner.recommend") / "data" / "quality.jsonl").read_text("utf-8")
+    text = (resources.files("planner.recommendation") / "data" / "quality.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 

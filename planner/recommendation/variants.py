@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model_cards.sources.bundled import find_entry, variants_of
-from planner.recommend.quality import base_of, rated_copies
+from planner.recommendation.quality import base_of, rated_copies
 
 
 def checkpoint_ids(base: str) -> list[str]:

@@ -1,0 +1,43 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from planner.quantity import Basis, Quantity
+
+_GIB = 2**30
+
+
+def gib(value: float) -> str:
+    """Bytes in GiB."""
+    return f"{value / _GIB:.2f}"
+
+
+def gib_band(quantity: Quantity) -> str:
+    """Bytes in GiB with the band where there is one."""
+    if quantity.basis is Basis.EXACT or quantity.low == quantity.high:
+        return gib(quantity.value)
+    return f"{gib(quantity.value)} [{gib(quantity.low)}-{gib(quantity.high)}]"
+
+
+def count(value: float) -> str:
+    """A whole number with thousands separators."""
+    return f"{int(value):,}"
+
+
+def short_count(value: float) -> str:
+    """Tokens and parameters in three digits: 8.2B, 132k."""
+    for limit, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            scaled = value / limit
+            return f"{scaled:.0f}{suffix}" if scaled >= 100 else f"{scaled:.3g}{suffix}"
+    return f"{value:.0f}"
+
+
+def rate_band(quantity: Quantity) -> str:
+    """Tokens per second with the band."""
+    return f"{quantity.value:.0f} [{quantity.low:.0f}-{quantity.high:.0f}]"
+
+
+def seconds(value: float) -> str:
+    """A time."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

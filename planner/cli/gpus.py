@@ -1,0 +1,108 @@
+"""`vplan gpus`: the GPU database."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hardware_db import Gpu, all_gpus, find_gpu
+from planner.cli.console import console, print_json, say
+from planner.cli.format import gib
+
+
+def gpus(
+    name: Annotated[
+        str | None,
+        typer.Argument(help='A GPU ("4090", "h100 sxm") or part of a name; all if left out.'),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the GPUs vplan knows, or show one with its sources."""
+    if name is None:
+        found = list(all_gpus())
+    else:
+        match = find_gpu(name)
+        found = [match.gpu]
+        if match.note and not as_json:
+            say(f"Note: {match.note}")
+    if as_json:
+        from planner.report import GpuReport, GpusReport
+
+        print_json(GpusReport(gpus=[GpuReport.of(gpu) for gpu in found]))
+    elif name is None:
+        _list(found)
+    else:
+        _show(found[0])
+
+
+def _list(found: list[Gpu]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("GPU")
+    table.add_column("usable GiB", justify="right")
+    table.add_column("GB/s", justify="right")
+    table.add_column("16-bit TFLOP/s", justify="right")
+    table.add_column("cc")
+    table.add_column("missing")
+    for gpu in found:
+        total, rate = gpu.memory.total_bytes, gpu.matmul("bf16") or gpu.matmul("fp16")
+        table.add_row(
+            gpu.slug,
+            gib(total) if total is not None else "-",
+            f"{gpu.bandwidth_gbs:.0f}" if gpu.bandwidth_gbs is not None else "-",
+            f"{rate:.0f}" if rate is not None else "-",
+            _capability(gpu),
+            ", ".join(fact for fact in gpu.missing_facts() if fact != "fp8 rate"),
+        )
+    console().print(table)
+    say(f"\n{len(found)} GPUs. vplan gpus NAME shows one with its sources.")
+
+
+def _show(gpu: Gpu) -> None:
+    from rich.table import Table
+
+    memory = gpu.memory
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
+    table.add_row("name", gpu.name)
+    table.add_row("slug", gpu.slug)
+    table.add_row("architecture", f"{gpu.architecture}, {_capability(gpu)}")
+    if memory.total_bytes is not None:
+        low, high = memory.total_low_bytes, memory.total_high_bytes
+        band = f" [{gib(low)}-{gib(high)}]" if low and high and low != high else ""
+        seen = f", {memory.observations} observations" if memory.observations else ""
+        table.add_row(
+            "memory vLLM sees", f"{gib(memory.total_bytes)} GiB{band} ({memory.basis}{seen})"
+        )
+    if memory.nvml_total_bytes is not None:
+        table.add_row(
+            "nvidia-smi total",
+            f"{memory.nvml_total_bytes >> 20} MiB ({memory.nvml_basis})",
+        )
+    if gpu.bandwidth_gbs is not None:
+        table.add_row("bandwidth", f"{gpu.bandwidth_gbs:g} GB/s ({gpu.bandwidth_check})")
+    rates = [(d, gpu.matmul(d)) for d in ("bf16", "fp16", "fp8", "int8", "fp4")]
+    dense = ", ".join(f"{dtype} {rate:g}" for dtype, rate in rates if rate is not None)
+    if dense:
+        table.add_row("dense TFLOP/s", f"{dense} (as vLLM's kernels accumulate)")
+    if gpu.nvlink is not None and gpu.nvlink.gbs_bidirectional:
+        table.add_row("NVLink", f"{gpu.nvlink.gbs_bidirectional:g} GB/s both ways")
+    if gpu.pcie is not None:
+        table.add_row("PCIe", str(gpu.pcie))
+    missing = gpu.missing_facts()
+    if missing:
+        table.add_row("not known", ", ".join(missing))
+    if gpu.note:
+        table.add_row("note", gpu.note)
+    table.add_row("confidence", gpu.confidence)
+    table.add_row("sources", "\n".join(gpu.sources))
+    console().print(table)
+
+
+def _capability(gpu: Gpu) -> str:
+    if gpu.compute_capability is not None:
+        return f"{gpu.compute_capability[0]}.{gpu.compute_capability[1]}"
+    return gpu.gfx or "-"

@@ -1,0 +1,134 @@
+"""`vplan models`: the bundled catalogue, and what one checkpoint holds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from model_cards import ModelCard, open_card
+from model_cards.card import AttentionKind
+from model_cards.errors import CardError
+from model_cards.sources.bundled import entries, open_bundled
+from planner.cli.console import console, fail, print_json, say
+from planner.cli.format import gib, short_count
+
+
+def models(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A Hub id or a folder to show; part of a name to list; all if left out."
+        ),
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the bundled models, or show what a checkpoint holds."""
+    if name is not None:
+        listed = [i for i in _ids() if name.lower() in i.lower()]
+        exact = any(i.lower() == name.lower() for i in listed)
+        if exact or not listed or "/" in name or as_json:
+            card = open_card(name, offline=offline)
+            if as_json:
+                _print_json([card])
+            else:
+                _show(card)
+            return
+    else:
+        listed = _ids()
+    if as_json:
+        _print_json([card for card in map(_bundled, listed) if card is not None])
+        return
+    _list(listed)
+
+
+def _ids() -> list[str]:
+    return [entry.model_id for entry in entries() if entry.kind != "draft"]
+
+
+def _bundled(model_id: str) -> ModelCard | None:
+    try:
+        return open_bundled(model_id)
+    except CardError as error:
+        fail(str(error))
+        return None
+
+
+def _print_json(cards: list[ModelCard]) -> None:
+    from planner.report import ModelReport, ModelsReport
+
+    print_json(ModelsReport(models=[ModelReport.of(card) for card in cards]))
+
+
+def _list(ids: list[str]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("model", overflow="fold", max_width=46)
+    table.add_column("params", justify="right")
+    table.add_column("format")
+    table.add_column("GiB", justify="right")
+    table.add_column("")
+    shown = 0
+    for model_id in ids:
+        try:
+            card = open_bundled(model_id)
+        except CardError:
+            continue
+        if card is None:
+            continue
+        shown += 1
+        table.add_row(
+            card.model_id,
+            short_count(card.parameters),
+            card.format_kind,
+            gib(card.weight_bytes),
+            "" if card.exact else "~",
+        )
+    console().print(table)
+    say(
+        f"\n{shown} models. ~ estimated: its architecture or layout is not modelled module by "
+        "module. vplan models NAME shows one."
+    )
+
+
+def _show(card: ModelCard) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
+    table.add_row("model", card.model_id)
+    table.add_row("architecture", card.architecture)
+    active = f", {short_count(card.active_parameters)} of them active" if card.is_moe else ""
+    table.add_row("parameters", f"{card.parameters:,}{active}")
+    table.add_row(
+        "weights", f"{gib(card.weight_bytes)} GiB as {card.format_kind} ({card.fidelity.value})"
+    )
+    if card.checkpoint_bytes is not None:
+        table.add_row("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
+    table.add_row("layers", _layers(card))
+    table.add_row("context", f"{card.max_model_len:,} tokens")
+    table.add_row("vocabulary", f"{card.vocab_size:,}{', tied embeddings' if card.tied else ''}")
+    if card.license:
+        table.add_row("licence", card.license)
+    table.add_row("described by", f"{card.origin.kind}: {card.origin.detail}")
+    if card.origin.reconstructed:
+        table.add_row("", "config put together from published facts")
+    for note in card.notes:
+        table.add_row("note", note)
+    console().print(table)
+
+
+def _layers(card: ModelCard) -> str:
+    counts: dict[str, int] = {}
+    for attention in card.attention_layers():
+        heads = f"{attention.num_kv_heads} KV heads of {attention.head_size}"
+        if attention.kind is AttentionKind.MLA:
+            heads = f"a latent vector of {attention.head_size}"
+        window = f" over {attention.window} tokens" if attention.window else ""
+        key = f"{attention.kind.value}{window}, {heads}"
+        counts[key] = counts.get(key, 0) + 1
+    described = "; ".join(f"{number} x {key}" for key, number in counts.items())
+    return f"{card.num_layers}: {described}" if described else str(card.num_layers)

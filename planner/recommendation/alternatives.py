@@ -1,0 +1,114 @@
+"""What would work when a model does not: other checkpoints of it, less context, more GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hardware_db import Rig, find_rig
+from model_cards import CardError, ModelCard
+from model_cards.sources.bundled import open_bundled
+from planner.engine.releases import Release
+from planner.recommendation.requirements import Requirements
+from planner.recommendation.settle import Settled, Unfit, settle
+from planner.recommendation.variants import base_id, checkpoint_ids
+
+_SHORTEST_CONTEXT = 1024
+_MOST_GPUS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One checkpoint of the model on the rig: settled, or why not."""
+
+    card: ModelCard
+    result: Settled | Unfit
+    context: int  # that the result stands for; shorter than asked where only that fits
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Ways out, nearest first."""
+
+    shorter: Checkpoint | None  # the same checkpoint with the longest context that fits
+    checkpoints: tuple[Checkpoint, ...]  # other checkpoints of the model, smallest loss first
+    more_gpus: tuple[str, Settled] | None  # the same checkpoint on more of the same GPUs
+
+
+def find_alternatives(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> Alternatives:
+    """What would serve the model, given that `card` cannot be served as asked."""
+    others = []
+    for model_id in checkpoint_ids(base_id(card.model_id)):
+        if model_id.lower() == card.model_id.lower():
+            continue
+        try:
+            other = open_bundled(model_id)
+        except CardError:
+            continue
+        if other is not None:
+            others.append(_with_longest_context(other, rig, requirements, release))
+    others.sort(key=_loss)
+    shorter = _with_longest_context(card, rig, requirements, release)
+    return Alternatives(
+        shorter if isinstance(shorter.result, Settled) else None,
+        tuple(_one_of_each_format(others)),
+        _on_more_gpus(card, rig, requirements, release),
+    )
+
+
+def _with_longest_context(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> Checkpoint:
+    """The checkpoint as asked, else with the longest context (halving) that works."""
+    context = requirements.context_for(card)
+    first = settle(card, rig, requirements, release)
+    if isinstance(first, Settled):
+        return Checkpoint(card, first, context)
+    nearest = first.nearest
+    if nearest is None or first.excess_bytes > nearest.kv_cache.needed_bytes:
+        return Checkpoint(card, first, context)  # even without a cache it would not fit
+    length = context
+    while length > _SHORTEST_CONTEXT:
+        length = max(_SHORTEST_CONTEXT, length * 3 // 4 // 256 * 256)
+        if length < requirements.workload.total_tokens:
+            break
+        result = settle(card, rig, replace(requirements, context=length), release)
+        if isinstance(result, Settled):
+            return Checkpoint(card, result, length)
+    return Checkpoint(card, first, context)
+
+
+def _loss(checkpoint: Checkpoint) -> tuple[bool, float]:
+    """Those that work first, then by size, largest (closest to the original) first."""
+    return isinstance(checkpoint.result, Unfit), -checkpoint.card.weight_bytes
+
+
+def _one_of_each_format(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+    """The first of each weight format, modelled ones before estimated ones."""
+    best: dict[str, Checkpoint] = {}
+    for checkpoint in checkpoints:
+        held = best.get(checkpoint.card.format_kind)
+        if held is None or (checkpoint.card.exact and not held.card.exact):
+            best[checkpoint.card.format_kind] = checkpoint
+    return sorted(best.values(), key=_loss)
+
+
+def _on_more_gpus(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> tuple[str, Settled] | None:
+    """The smallest power-of-two number of the same GPU in one machine that serves it."""
+    slot = rig.smallest
+    count = 2
+    while count <= len(rig.devices):
+        count *= 2
+    while count <= _MOST_GPUS:
+        spec = f"{count}x{slot.gpu.slug}"
+        larger = replace(rig, nodes=1, devices=(slot,) * count, spec=spec, notes=())
+        if len(rig.devices) == 1 and slot.gpu.vendor not in ("custom", "cpu"):
+            larger = find_rig(spec)
+        result = settle(card, larger, requirements, release)
+        if isinstance(result, Settled):
+            return spec, result
+        count *= 2
+    return None

@@ -1,0 +1,179 @@
+"""Which models are worth running on a rig: every rated model, its best checkpoint, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hardware_db import Rig
+from model_cards import CardError, ModelCard
+from model_cards.sources.bundled import open_bundled
+from planner.engine.releases import Release, find_release
+from planner.errors import PlanError
+from planner.quantity import Quantity
+from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models
+from planner.recommendation.requirements import Requirements
+from planner.recommendation.settle import Settled, settle
+from planner.recommendation.variants import checkpoint_ids
+
+# A checkpoint that loses no more than this many points is as good as the original.
+_AS_GOOD_POINTS: Final = 0.3
+# Tokens a thinking model writes for each token of an answer that does not think aloud.
+_THINKING_TOKENS: Final = 4
+# No format in use is smaller than this, in bytes a parameter.
+_SMALLEST_BYTES: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One model on the rig: its best checkpoint with the best settings."""
+
+    base_id: str
+    card: ModelCard
+    quality: Quality
+    released: str
+    settled: Settled
+    seconds_per_answer: Quantity | None  # thinking counted where the scored mode thinks
+    tier: int  # 1 is best; models of one tier cannot be told apart by quality
+
+    @property
+    def model_id(self) -> str:
+        """The checkpoint to serve."""
+        return self.card.model_id
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Models in order of preference, best first."""
+
+    rig: Rig
+    requirements: Requirements
+    release: Release
+    choices: tuple[Choice, ...]
+    smallest_unfit: tuple[str, str] | None  # (model, why) of the nearest miss if nothing fits
+
+
+def recommend(
+    rig: Rig,
+    requirements: Requirements,
+    *,
+    vllm: str | Release | None = None,
+    limit: int = 12,
+) -> Recommendation:
+    """The best models for `rig`.
+
+    Ordered by quality; where that cannot tell models apart, by predicted seconds for an answer,
+    then by date. Raises `PlanError` if the rig's memory is not known.
+    """
+    release = vllm if isinstance(vllm, Release) else find_release(vllm)
+    memory = rig.smallest.total_bytes
+    if memory is None:
+        name = rig.smallest.gpu.name
+        raise PlanError(f"usable memory of {name} is not known; give it as {name!r}:SIZE")
+    room = memory * rig.gpu_count
+    found: list[Choice] = []
+    miss: tuple[str, str] | None = None
+    for model in _by_quality(requirements.use_case):
+        if len(found) >= limit:
+            break
+        if model.total_parameters * _SMALLEST_BYTES > room:
+            continue
+        choice = best_checkpoint(model, rig, requirements, release)
+        if isinstance(choice, Choice):
+            found.append(choice)
+        elif choice is not None:
+            miss = (model.model_id, choice)
+    return Recommendation(rig, requirements, release, in_tiers(found), miss if not found else None)
+
+
+def _by_quality(use_case: str) -> list[RatedModel]:
+    def key(model: RatedModel) -> tuple[float, str]:
+        return -model.quality(use_case).score, model.model_id
+
+    return sorted(rated_models().values(), key=key)
+
+
+def best_checkpoint(
+    model: RatedModel, rig: Rig, requirements: Requirements, release: Release
+) -> Choice | str | None:
+    """The checkpoint of a model to run on the rig.
+
+    Of those that work, the best; one that loses next to nothing by quantization wins if it is
+    faster. A reason if none works, None if none is known.
+    """
+    reason: str | None = None
+    works: list[Choice] = []
+    for card in _cards(model.model_id):
+        quality = quantized(
+            model.quality(requirements.use_case), card.format_kind, model.total_parameters
+        )
+        if works and quality.score < max(c.quality.score for c in works) - _AS_GOOD_POINTS:
+            continue  # a better one works already
+        settled = settle(card, rig, requirements, release)
+        if not isinstance(settled, Settled):
+            reason = settled.reason
+            continue
+        answer = _seconds(settled, quality)
+        works.append(Choice(model.model_id, card, quality, model.released, settled, answer, 0))
+    if not works:
+        return reason
+    best = max(choice.quality.score for choice in works)
+    as_good = [c for c in works if c.quality.score >= best - _AS_GOOD_POINTS]
+    return max(as_good, key=_throughput)
+
+
+def _cards(base: str) -> list[ModelCard]:
+    """Cards of a model's checkpoints, one of each format: modelled before estimated ones."""
+    by_kind: dict[str, ModelCard] = {}
+    for model_id in checkpoint_ids(base):
+        try:
+            card = open_bundled(model_id)
+        except CardError:
+            continue
+        if card is None:
+            continue
+        held = by_kind.get(card.format_kind)
+        if held is None or (card.exact and not held.exact):
+            by_kind[card.format_kind] = card
+    order = ("16bit", "fp8", "w8a8", "int8", "mxfp4", "nvfp4", "int4")
+    return sorted(by_kind.values(), key=lambda card: order.index(card.format_kind))
+
+
+def _throughput(choice: Choice) -> float:
+    speed = choice.settled.speed
+    return speed.total.value if speed is not None else -choice.card.weight_bytes
+
+
+def _seconds(settled: Settled, quality: Quality) -> Quantity | None:
+    """Predicted time for one answer."""
+    speed = settled.speed
+    if speed is None:
+        return None
+    tokens = speed.workload.output_tokens
+    if quality.mode == "thinking":
+        tokens *= _THINKING_TOKENS
+    seconds = speed.tpot.times(tokens)
+    return seconds + speed.ttft if speed.ttft is not None else seconds
+
+
+def in_tiers(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    """Choices by tier: everything tied with the best of what is left; inside, fastest first."""
+    left = sorted(choices, key=lambda choice: -choice.quality.score)
+    ordered: list[Choice] = []
+    tier = 0
+    while left:
+        tier += 1
+        best = left[0].quality
+        tied = [choice for choice in left if choice.quality.tied_with(best)]
+        left = [choice for choice in left if not choice.quality.tied_with(best)]
+        tied.sort(key=_preference)
+        ordered += [replace(choice, tier=tier) for choice in tied]
+    return tuple(ordered)
+
+
+def _preference(choice: Choice) -> tuple[float, str, str]:
+    seconds = choice.seconds_per_answer
+    newest_first = "".join(chr(255 - ord(letter)) for letter in choice.released)
+    value = seconds.value if seconds is not None else float("inf")
+    return value, newest_first, choice.model_id

@@ -1,0 +1,250 @@
+"""The best settings for one checkpoint on a rig: parallel layout, context, cache and batch.
+
+vLLM's defaults are kept wherever they do; each departure has a reason that is shown with the
+command. Layouts are compared by predicted throughput under the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import floor
+
+from hardware_db import Rig
+from model_cards import AttentionKind, ModelCard
+from planner.engine.attention import fp8_kv_cache_problem
+from planner.engine.device import Platform, device_facts
+from planner.engine.releases import Release
+from planner.engine_config import EngineConfig
+from planner.memory.plan import Answer, Cause, MemoryPlan, Refused, plan_memory
+from planner.recommendation.requirements import Requirements
+from planner.speed.step import MissingFact, SpeedEstimate, predict_speed
+
+# Request limits tried in order, where vLLM's own default leaves too little cache.
+_SEQUENCE_LIMITS = (64, 16)
+_RAISED_UTILIZATION = 0.95
+# A faster layout must be this much faster to be worth more GPUs.
+_WORTH_MORE_GPUS = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Settings that work: the plan, its speed, and why each setting is not vLLM's default."""
+
+    memory: MemoryPlan
+    speed: SpeedEstimate | None  # None where the rig lacks a fact
+    reasons: dict[str, str]  # by EngineConfig field
+
+    @property
+    def config(self) -> EngineConfig:
+        """The settings."""
+        return self.memory.config.given
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """No settings work; `nearest` is the plan that came closest, if one could be made."""
+
+    reason: str
+    nearest: MemoryPlan | None
+    excess_bytes: float  # too much on each GPU, in the nearest plan; 0 where unknown
+
+
+def settle(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> Settled | Unfit:
+    """The best working settings of `card` on `rig`, else why there are none."""
+    best: Settled | None = None
+    unfit: Unfit | None = None
+    for tensor, pipeline in layouts(card, rig):
+        result = _settle_layout(card, rig, requirements, release, tensor, pipeline)
+        if isinstance(result, Unfit):
+            if unfit is None or _closer(result, unfit):
+                unfit = result
+        elif best is None or _better(result, best):
+            best = result
+    if best is not None:
+        return best
+    return unfit or Unfit(f"no parallel layout of {rig.spec} suits this model", None, 0)
+
+
+def layouts(card: ModelCard, rig: Rig) -> list[tuple[int, int]]:
+    """(tensor, pipeline) sizes worth trying: tensor parallelism inside a node, pipeline across.
+
+    Tensor sizes divide the attention heads; a single node also gets pipelines of its own, for
+    head counts that its number of GPUs does not divide.
+    """
+    per_node, nodes = len(rig.devices), rig.nodes
+    heads = {attention.num_heads for attention in card.attention_layers()} or {1}
+    tensor_sizes = [
+        size
+        for size in range(1, per_node + 1)
+        if (size & (size - 1) == 0 or size == per_node) and all(h % size == 0 for h in heads)
+    ]
+    found = [(size, nodes) for size in tensor_sizes]
+    if nodes == 1 and tensor_sizes and max(tensor_sizes) < per_node:
+        largest = max(tensor_sizes)
+        found.append((largest, per_node // largest))
+    return [pair for pair in found if pair[1] <= card.num_layers]
+
+
+def _settle_layout(
+    card: ModelCard,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    tensor: int,
+    pipeline: int,
+) -> Settled | Unfit:
+    nearest: MemoryPlan | None = None
+    for config, reasons in _tries(card, rig, requirements, release, tensor, pipeline):
+        try:
+            memory = plan_memory(card, rig, config, vllm=release)
+        except Refused as error:
+            return Unfit(str(error), None, 0)
+        if _works(memory, requirements):
+            return Settled(memory, speed_or_none(memory, requirements), reasons)
+        if memory.starts.cause is Cause.RULE or (nearest is None and _hopeless(memory)):
+            return _unfit(memory, requirements)
+        if nearest is None or excess_bytes(memory) < excess_bytes(nearest):
+            nearest = memory
+    assert nearest is not None
+    return _unfit(nearest, requirements)
+
+
+def _tries(
+    card: ModelCard,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    tensor: int,
+    pipeline: int,
+) -> Iterator[tuple[EngineConfig, dict[str, str]]]:
+    """Configurations from vLLM's defaults to ever more frugal ones, with reasons."""
+    context = requirements.context_for(card)
+    concurrency = requirements.workload.concurrency
+    reasons = {"max_model_len": _length_reason(card, requirements, context)}
+    if tensor > 1:
+        reasons["tensor_parallel_size"] = f"splits every layer over {tensor} GPUs"
+    if pipeline > 1:
+        reasons["pipeline_parallel_size"] = f"splits the layers into {pipeline} stages"
+    config = EngineConfig(
+        tensor_parallel_size=tensor, pipeline_parallel_size=pipeline, max_model_len=context
+    )
+    utilization, why = _utilization(rig, release)
+    if why is not None:
+        reasons["gpu_memory_utilization"] = why
+        config = replace(config, gpu_memory_utilization=utilization)
+    raised = utilization < _RAISED_UTILIZATION and why is None
+    limits = [None, *(limit for limit in _SEQUENCE_LIMITS if limit >= concurrency)]
+    if concurrency not in limits:
+        limits.append(concurrency)
+    for kv_dtype in ("auto", "fp8"):
+        if kv_dtype == "fp8" and not _may_use_fp8_kv(card, rig):
+            return
+        for share in (None, _RAISED_UTILIZATION) if raised else (None,):
+            for limit in limits:
+                given, why_all = config, dict(reasons)
+                if kv_dtype != "auto":
+                    given = replace(given, kv_cache_dtype=kv_dtype)
+                    why_all["kv_cache_dtype"] = "halves the KV cache; 16 bit leaves too little"
+                if share is not None:
+                    given = replace(given, gpu_memory_utilization=share)
+                    why_all["gpu_memory_utilization"] = "more than the default, to fit"
+                if limit is not None:
+                    given = replace(given, max_num_seqs=limit)
+                    why_all["max_num_seqs"] = "a smaller batch, so that its buffers leave room"
+                yield given, why_all
+
+
+def _length_reason(card: ModelCard, requirements: Requirements, context: int) -> str:
+    if requirements.context is not None:
+        return "the context asked for"
+    if context == card.max_model_len:
+        return "all the model has"
+    return f"enough for {requirements.use_case}; the model has up to {card.max_model_len}"
+
+
+def _utilization(rig: Rig, release: Release) -> tuple[float, str | None]:
+    """vLLM's default, or less where other programs hold memory."""
+    default = float(release.fact("gpu_memory_utilization"))
+    slot = rig.smallest
+    if slot.total_bytes is None or (slot.free_bytes is None and not slot.reserve_bytes):
+        return default, None
+    free = slot.free_bytes if slot.free_bytes is not None else slot.total_bytes
+    free -= slot.reserve_bytes
+    context_bytes = 0.7 * 2**30  # CUDA context with its band; it comes out of what is free
+    share = floor((free - context_bytes) / slot.total_bytes * 100) / 100
+    if share >= default or share <= 0:
+        return default, None
+    return share, "as much as is free"
+
+
+def _may_use_fp8_kv(card: ModelCard, rig: Rig) -> bool:
+    device = device_facts(rig.smallest.gpu)
+    if device.platform is not Platform.CUDA or card.kv_cache_dtype is not None:
+        return False
+    if (device.capability or (0, 0)) < (8, 9):
+        return False  # below Ada it is emulated; possible, but never recommended
+    layers = card.attention_layers()
+    kind = layers[0].kind if layers else AttentionKind.FULL
+    return fp8_kv_cache_problem(device, kind) is None
+
+
+def _works(memory: MemoryPlan, requirements: Requirements) -> bool:
+    if memory.starts.answer is not Answer.YES:
+        return False
+    held = memory.requests_at(requirements.workload.total_tokens)
+    return held.value >= requirements.workload.concurrency
+
+
+def excess_bytes(memory: MemoryPlan) -> float:
+    """What is missing on each GPU for one request of full length; negative if it is there."""
+    return memory.kv_cache.needed_bytes - memory.tightest.kv_cache.value
+
+
+def _hopeless(memory: MemoryPlan) -> bool:
+    """Whether no smaller batch, larger share or fp8 cache can make up for what is missing."""
+    rank = memory.tightest
+    gain = (
+        rank.activation.value
+        + rank.cuda_graphs.value
+        + rank.buffers.total
+        + 0.05 * memory.device_total.value
+        + memory.kv_cache.needed_bytes / 2
+    )
+    return excess_bytes(memory) > gain
+
+
+def _unfit(memory: MemoryPlan, requirements: Requirements) -> Unfit:
+    if memory.starts.answer is Answer.YES:
+        held = memory.requests_at(requirements.workload.total_tokens).value
+        reason = (
+            f"the KV cache holds {held:.1f} requests of {requirements.workload.total_tokens} "
+            f"tokens at once, fewer than {requirements.workload.concurrency}"
+        )
+        return Unfit(reason, memory, max(0.0, excess_bytes(memory)))
+    return Unfit(memory.starts.reason, memory, max(0.0, excess_bytes(memory)))
+
+
+def _closer(result: Unfit, other: Unfit) -> bool:
+    if result.nearest is None or other.nearest is None:
+        return other.nearest is None and result.nearest is not None
+    return result.excess_bytes < other.excess_bytes
+
+
+def speed_or_none(memory: MemoryPlan, requirements: Requirements) -> SpeedEstimate | None:
+    """Predicted speed, None where the rig lacks a fact for it."""
+    try:
+        return predict_speed(memory, requirements.workload)
+    except MissingFact:
+        return None
+
+
+def _better(result: Settled, other: Settled) -> bool:
+    if result.speed is None or other.speed is None:
+        return result.config.world_size < other.config.world_size
+    ratio = result.speed.total.value / other.speed.total.value
+    if result.config.world_size > other.config.world_size:
+        return ratio > _WORTH_MORE_GPUS
+    return ratio > 1
