@@ -1,0 +1,119 @@
+"""Parameter counts against the totals that the Hub states from safetensors headers.
+
+Independent of vLLM and of any formula here: a wrong module, bias or norm shows at once.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from model_cards.card import ModelCard, module_bytes
+from model_cards.errors import CardError
+from model_cards.modules import Experts, Linear
+from model_cards.sources.bundled import Entry, entries, open_bundled
+
+# What some checkpoints hold beside the network that vLLM loads.
+EXTRA = {
+    # An lm_head kept although embeddings are tied: vocabulary x hidden size.
+    "Qwen/Qwen3-0.6B": 151936 * 1024,
+    "Qwen/Qwen3-0.6B-FP8": 151936 * 1024,
+    "Qwen/Qwen3-1.7B": 151936 * 2048,
+    "Qwen/Qwen3-1.7B-FP8": 151936 * 2048,
+    "Qwen/Qwen3-4B-FP8": 151936 * 2560,
+    # Rotary inverse frequencies of every layer: layers x half a head.
+    "meta-llama/Llama-2-7b-hf": 32 * 64,
+    "meta-llama/Llama-2-13b-hf": 40 * 64,
+}
+# Repositories whose published total counts something else than the tensors of its format.
+COUNTED_OTHERWISE = {
+    "awq": "the Hub counts AWQ's packed integers as the weights they hold",
+    "gptq": "the Hub counts GPTQ's packed integers as the weights they hold",
+}
+
+
+def is_exact(model_id: str) -> bool:
+    try:
+        card = open_bundled(model_id)
+    except CardError:
+        return False
+    return card is not None and card.exact
+
+
+def modelled() -> list[Entry]:
+    """Checkpoints that are modelled module by module, with a published total."""
+    return [
+        entry
+        for entry in entries()
+        if entry.kind == "target" and entry.parameters is not None and is_exact(entry.model_id)
+    ]
+
+
+def scales(card: ModelCard) -> int:
+    """Scale elements of an FP8 or int8 checkpoint."""
+    total = 0
+    for module in card.modules():
+        if isinstance(module, Linear):
+            sizes = [output.size for output in module.outputs]
+            stored = module.format.tensors(module.inputs, sizes, 2)
+            total += sum(tensor.elements for tensor in stored if "scale" in tensor.name)
+        elif isinstance(module, Experts):
+            up = module.format.tensors(module.hidden, module.up_outputs, 2)
+            down = module.format.tensors(module.intermediate, (module.hidden,), 2)
+            total += module.count * sum(t.elements for t in (*up, *down) if "scale" in t.name)
+    return total
+
+
+@pytest.mark.parametrize("entry", modelled(), ids=lambda entry: entry.model_id)
+def test_parameters_equal_the_published_total(entry: Entry) -> None:
+    card = open_bundled(entry.model_id)
+    assert card is not None
+    extra = EXTRA.get(entry.model_id, 0)
+    if card.quantization in COUNTED_OTHERWISE or card.quantization is None:
+        assert card.parameters + extra == entry.parameters
+    elif card.quantization == "fp8":
+        assert card.parameters + scales(card) + extra == entry.parameters
+    elif card.format_kind == "w8a8" or "dynamic" in entry.model_id:
+        # Published for some revisions with, for some without the scales.
+        assert entry.parameters in (card.parameters, card.parameters + scales(card))
+    elif card.format_kind == "fp8":  # static: a handful of scalars
+        assert abs(card.parameters - entry.parameters) <= scales(card)
+    else:
+        # 4-bit: how the Hub counts packed elements differs by format and tool.
+        assert card.parameters == pytest.approx(entry.parameters, rel=0.002) or (
+            entry.parameters < card.parameters
+        )
+
+
+def test_many_models_are_checked() -> None:
+    assert len(modelled()) >= 130
+
+
+def test_bytes_of_an_unquantized_checkpoint() -> None:
+    """Devstral-Small-2507's index states 47,144,806,400 bytes for its bf16 files."""
+    card = open_bundled("mistralai/Devstral-Small-2507")
+    assert card is not None
+    assert sum(module_bytes(module, 2) for module in card.modules()) == 47_144_806_400
+
+
+def test_packed_nvfp4_elements() -> None:
+    """Qwen3-235B-A22B-NVFP4 stores N/2 bytes and N/16 scales of every attention and expert weight.
+
+    The Hub counts 132,806,618,624 stored elements, scalars aside.
+    """
+    card = open_bundled("nvidia/Qwen3-235B-A22B-NVFP4")
+    assert card is not None
+    stored = 0
+    for module in card.modules():
+        if isinstance(module, Linear):
+            sizes = [output.size for output in module.outputs]
+            stored += sum(t.elements for t in module.format.tensors(module.inputs, sizes, 2))
+            stored += sum(sizes) if module.bias else 0
+        elif isinstance(module, Experts):
+            up = module.format.tensors(module.hidden, module.up_outputs, 2)
+            down = module.format.tensors(module.intermediate, (module.hidden,), 2)
+            stored += module.count * sum(t.elements for t in (*up, *down))
+        else:
+            stored += module.elements
+    scalars = 94 * (2 * 3 + 2 + 128 * 3 * 2)  # global and input scale of every projection
+    assert stored - 132_806_618_624 <= scalars
+    assert stored >= 132_806_618_624
