@@ -1,6 +1,7 @@
 """What a checkpoint holds: `open_card("Qwen/Qwen3-8B")` gives its ModelCard."""
 
-from model_cards.card import Attention, AttentionKind, Fidelity, Layer, ModelCard, Origin
+from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
+from model_cards.card import Fidelity, Layer, ModelCard, Origin
 from model_cards.errors import (
     BadConfig,
     CardError,
@@ -22,6 +23,8 @@ __all__ = [
     "Layer",
     "ModelCard",
     "Origin",
+    "RecurrentState",
+    "StateKind",
     "UnknownModel",
     "UnsupportedModel",
     "open_card",

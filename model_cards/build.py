@@ -74,7 +74,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
 
     exact = family is not None and scheme is not None
     if family is not None and scheme is not None:
-        body = family.build(text, scheme)
+        body = family.build(config, scheme)
     else:
         if family is None:
             name = ", ".join(config.architectures) or "an unnamed architecture"
@@ -107,9 +107,14 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         lm_head=body.lm_head,
         rotary=body.rotary,
         buffers_bytes=body.buffers_bytes,
-        vocabulary_on_every_stage=body.vocabulary_on_every_stage,
+        embedding_on_every_stage=body.embedding_on_every_stage,
+        output_on_every_stage=body.output_on_every_stage,
         max_intermediate_size=body.max_intermediate_size,
         experts_per_token=body.experts_per_token,
+        towers=body.towers,
+        multimodal_prefix=body.multimodal_prefix,
+        deepstack_levels=body.deepstack_levels,
+        drafts=body.drafts,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
     )
@@ -129,7 +134,7 @@ def _estimated(
         # The architecture is modelled, only the quantization is not: count it unquantized.
         family = find_family(config.architectures)
         assert family is not None
-        body = family.build(config.text, NO_QUANTIZATION)
+        body = family.build(config, NO_QUANTIZATION)
         parameters = _count(body)
     if parameters is None and stored is None:
         raise UnsupportedModel(

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from model_cards.caches import Attention, Cache, RecurrentState
 from model_cards.dtypes import DTYPE_BYTES
-from model_cards.modules import Bulk, Embedding, Experts, Linear, Module, RotaryCache, Tensor
-
-
-class AttentionKind(Enum):
-    """Which tokens a layer keeps in its cache."""
-
-    FULL = "full attention"
-    SLIDING = "sliding window"
-    MLA = "multi-head latent attention"
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """The attention of one layer: what it caches for every token it keeps.
-
-    MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0).
-    """
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    head_size_v: int
-    kind: AttentionKind = AttentionKind.FULL
-    window: int | None = None  # tokens, for SLIDING
+from model_cards.modules import (
+    Buffer,
+    Bulk,
+    Embedding,
+    Experts,
+    Linear,
+    Module,
+    RotaryCache,
+    Tensor,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +25,31 @@ class Layer:
     """One decoder layer. Layers that are the same share one object."""
 
     modules: tuple[Module, ...]
-    attention: Attention | None
+    caches: tuple[Cache, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """An encoder beside the language model (vision, audio), with what projects its output."""
+
+    name: str
+    modules: tuple[Module, ...]
+    rotary: tuple[RotaryCache, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A speculative head that the checkpoint carries (MTP layers), beside the target's network.
+
+    Without an `embedding` or a `head` it uses the target's.
+    """
+
+    method: str
+    layers: tuple[Layer, ...]
+    modules: tuple[Module, ...]  # projections and norms around the layers
+    embedding: Embedding | None = None
+    head: Embedding | None = None
+    rotary: tuple[RotaryCache, ...] = ()
 
 
 class Fidelity(Enum):
@@ -86,13 +97,18 @@ class ModelCard:
     lm_head: Embedding | None  # None: tied to the embedding
     rotary: tuple[RotaryCache, ...] = ()
     buffers_bytes: int = 0  # small buffers of the model object itself, on every stage
-    vocabulary_on_every_stage: bool = False  # vLLM's class does not leave it out of middle stages
+    # vLLM's class does not leave them out of the other pipeline stages:
+    embedding_on_every_stage: bool = False
+    output_on_every_stage: bool = False  # final norm and head
 
     max_intermediate_size: int = 0  # widest activation inside a layer, all ranks together
     experts_per_token: int = 0
     checkpoint_bytes: int | None = None  # as the repository states it, None: not known
     license: str | None = None
-    drafts: tuple[str, ...] = field(default=())  # speculative heads the checkpoint contains
+    towers: tuple[Tower, ...] = ()
+    multimodal_prefix: bool = False  # the tokens of an image attend to each other
+    deepstack_levels: int = 0  # layers of the tower whose output joins the first decoder layers
+    drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
 
     @property
     def tied(self) -> bool:
@@ -114,14 +130,21 @@ class ModelCard:
         """Whether any layer has routed experts."""
         return self.experts_per_token > 0
 
+    @property
+    def states(self) -> tuple[RecurrentState, ...]:
+        """The different recurrent states of a hybrid model, none for others."""
+        return tuple(dict.fromkeys(c for c in self.caches() if isinstance(c, RecurrentState)))
+
     def modules(self) -> Iterator[Module]:
-        """Every weight module of the checkpoint, layer by layer."""
+        """Every weight module of the served model, layer by layer; drafts not included."""
         yield self.embedding
         for layer in self.layers:
             yield from layer.modules
         yield from self.final
         if self.lm_head is not None:
             yield self.lm_head
+        for tower in self.towers:
+            yield from tower.modules
 
     @property
     def parameters(self) -> int:
@@ -161,9 +184,14 @@ class ModelCard:
         width = DTYPE_BYTES[self.dtype]
         return sum(module_bytes(module, width) for module in self.modules())
 
+    def caches(self) -> Iterator[Cache]:
+        """What every layer keeps, in order."""
+        for layer in self.layers:
+            yield from layer.caches
+
     def attention_layers(self) -> list[Attention]:
-        """The layers that cache keys and values, in order."""
-        return [layer.attention for layer in self.layers if layer.attention is not None]
+        """The attention caches, in the order of their layers."""
+        return [cache for cache in self.caches() if isinstance(cache, Attention)]
 
     def with_origin(self, origin: Origin) -> ModelCard:
         """The same card from elsewhere."""
@@ -190,3 +218,5 @@ def module_bytes(module: Module, dtype_bytes: int) -> int:
             return module.format.bytes(module.width, (module.rows,), dtype_bytes) + bias
         case Bulk():
             return module.bytes
+        case Buffer():
+            return 0

@@ -142,4 +142,13 @@ class Bulk:
     kind: str = "16bit"  # weight format, as `WeightFormat.kind` names it
 
 
-Module = Linear | Experts | Tensor | Embedding | Bulk
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bytes that vLLM's class adds on every rank and no checkpoint has (scales, masks)."""
+
+    name: str
+    bytes: int
+    elements: int = 0  # logical parameters: none
+
+
+Module = Linear | Experts | Tensor | Embedding | Bulk | Buffer

@@ -35,6 +35,8 @@ class EngineConfig:
     enable_chunked_prefill: bool | None = None
     enforce_eager: bool = False
     disable_hybrid_kv_cache_manager: bool = False
+    language_model_only: bool = False
+    mm_encoder_tp_mode: str = "weights"
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -58,6 +58,7 @@ class WeightsReport(_Model):
     experts: int
     norms: int
     lm_head: int
+    encoders: int
     rotary: int
     buffers: int
 
@@ -96,7 +97,7 @@ class MemoryReport(_Model):
     block_size: int
     num_blocks: int
     bytes_per_block: list[int]
-    attention_backend: str
+    attention_backends: list[str]
     longest_model_len: int
 
     @classmethod
@@ -116,6 +117,7 @@ class MemoryReport(_Model):
                         experts=parts.experts,
                         norms=parts.norms,
                         lm_head=parts.lm_head,
+                        encoders=parts.encoders,
                         rotary=parts.rotary,
                         buffers=parts.buffers,
                     ),
@@ -138,10 +140,10 @@ class MemoryReport(_Model):
             ranks=ranks,
             kv_tokens=QuantityReport.of(memory.kv_tokens),
             max_concurrency=QuantityReport.of(memory.max_concurrency),
-            block_size=memory.backend.block_size,
+            block_size=memory.block_size,
             num_blocks=memory.kv_cache.num_blocks,
             bytes_per_block=list(memory.kv_cache.bytes_per_block),
-            attention_backend=memory.backend.name,
+            attention_backends=[backend.name for backend in memory.backends],
             longest_model_len=memory.kv_cache.longest_len,
         )
 

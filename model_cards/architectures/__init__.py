@@ -1,7 +1,8 @@
 """config.json to the network it describes: one module per architecture family, one registry.
 
-A family's module has `build(config, scheme) -> Body`: `config` is the language model's part of
-config.json, `scheme` the quantization. A new family is a new file and its lines in `_FAMILIES`.
+A family's module has `build(config, scheme) -> Body`: `config` is the whole config.json, `scheme`
+the quantization. A new family is a new file and its lines in `_FAMILIES`; encoders that several
+families share are in `towers`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ _FAMILIES: Final = {
     "MixtralForCausalLM": "mixtral",
     "Qwen2MoeForCausalLM": "qwen3_moe",
     "Qwen3MoeForCausalLM": "qwen3_moe",
+    "Qwen3NextForCausalLM": "qwen3_next",
+    "Qwen3_5ForCausalLM": "qwen3_5",
+    "Qwen3_5MoeForCausalLM": "qwen3_5",
+    "Qwen3_5ForConditionalGeneration": "qwen3_5",
+    "Qwen3_5MoeForConditionalGeneration": "qwen3_5",
 }
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from model_cards.card import Attention, AttentionKind, Layer
+from model_cards.caches import Attention, AttentionKind
+from model_cards.card import Draft, Layer, Tower
 from model_cards.config import Config
 from model_cards.errors import BadConfig
 from model_cards.modules import (
+    Buffer,
     Embedding,
     Experts,
     Linear,
@@ -22,7 +23,11 @@ from model_cards.modules import (
     Shard,
     Tensor,
 )
+from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.scheme import QuantScheme
+
+# Four fp32 scalars (scales of q, k, v and the probabilities) of every attention layer.
+ATTENTION_SCALES = Buffer("attn.scales", 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,12 @@ class Body:
     max_intermediate_size: int
     experts_per_token: int = 0
     buffers_bytes: int = 0
-    vocabulary_on_every_stage: bool = False
+    embedding_on_every_stage: bool = False
+    output_on_every_stage: bool = False
+    towers: tuple[Tower, ...] = ()
+    multimodal_prefix: bool = False
+    deepstack_levels: int = 0
+    drafts: tuple[Draft, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -59,9 +69,15 @@ class LayerBuilder:
         *,
         bias: bool = False,
         parts: Sequence[str] = (),
+        quantized: bool = True,
     ) -> Linear:
-        """A linear layer; `parts` are the checkpoint's names of what vLLM fuses into it."""
-        weight_format = self.scheme.linear(f"{self.path}.{name}", parts)
+        """A linear layer; `parts` are the checkpoint's names of what vLLM fuses into it.
+
+        Not `quantized`: vLLM's class leaves it in the model's dtype whatever the checkpoint says.
+        """
+        weight_format: WeightFormat = UNQUANTIZED
+        if quantized:
+            weight_format = self.scheme.linear(f"{self.path}.{name}", parts)
         return Linear(name, inputs, tuple(outputs), shard, bias, weight_format)
 
     def column(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
@@ -72,9 +88,22 @@ class LayerBuilder:
         """A row-parallel layer."""
         return self.linear(name, inputs, [Output(name, outputs)], Shard.ROW, bias=bias)
 
-    def replicated(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
+    def replicated(
+        self, name: str, inputs: int, outputs: int, *, bias: bool = False, quantized: bool = True
+    ) -> Linear:
         """A layer that every rank holds whole."""
-        return self.linear(name, inputs, [Output(name, outputs)], Shard.REPLICATED, bias=bias)
+        return self.linear(
+            name,
+            inputs,
+            [Output(name, outputs)],
+            Shard.REPLICATED,
+            bias=bias,
+            quantized=quantized,
+        )
+
+    def router(self, experts: int, name: str = "mlp.gate") -> Linear:
+        """The router of an MoE layer, never quantized (vLLM's `GateLinear`)."""
+        return self.replicated(name, self.hidden, experts, quantized=False)
 
     def norm(self, name: str, size: int | None = None) -> Tensor:
         """An RMSNorm (or a LayerNorm without bias) of the hidden size, or of `size`."""
@@ -87,9 +116,13 @@ class LayerBuilder:
         qkv_bias: bool = False,
         o_bias: bool = False,
         qk_norm: bool = False,
+        output_gate: bool = False,
         parts: Sequence[str] = ("q_proj", "k_proj", "v_proj"),
     ) -> list[Module]:
-        """Grouped-query attention: fused qkv, output projection, norms of q and k heads."""
+        """Grouped-query attention: fused qkv, output projection, norms of q and k heads.
+
+        With an `output_gate` the q projection also gives a gate for every feature of the output.
+        """
         heads, kv_heads, size = (
             self.config.integer("num_attention_heads"),
             self.config.num_kv_heads,
@@ -102,7 +135,7 @@ class LayerBuilder:
                 f"{name}.qkv_proj",
                 self.hidden,
                 (
-                    Output("q_proj", heads, size),
+                    Output("q_proj", heads, 2 * size if output_gate else size),
                     Output("k_proj", kv_heads, size, replicable=True),
                     Output("v_proj", kv_heads, size, replicable=True),
                 ),
@@ -111,6 +144,7 @@ class LayerBuilder:
                 parts=parts,
             ),
             self.row(f"{name}.o_proj", heads * size, self.hidden, bias=o_bias),
+            ATTENTION_SCALES,
         ]
         if qk_norm:
             modules += [self.norm(f"{name}.q_norm", size), self.norm(f"{name}.k_norm", size)]
@@ -199,14 +233,19 @@ def tied_embeddings(config: Config, default: bool) -> bool:
 
 
 def vocabulary(
-    config: Config, scheme: QuantScheme, *, tied: bool, head_bias: bool = False
+    config: Config,
+    scheme: QuantScheme,
+    *,
+    tied: bool,
+    head_bias: bool = False,
+    head: str = "lm_head",
 ) -> tuple[Embedding, Embedding | None]:
     """Token embedding and output head (None where they share a matrix)."""
     rows, hidden = config.integer("vocab_size"), config.integer("hidden_size")
     embedding = Embedding("model.embed_tokens", rows, hidden)
     if tied:
         return embedding, None
-    return embedding, Embedding("lm_head", rows, hidden, head_bias, scheme.head("lm_head"))
+    return embedding, Embedding("lm_head", rows, hidden, head_bias, scheme.head(head))
 
 
 def layer_windows(
@@ -227,9 +266,6 @@ def layer_windows(
         return (None,) * count
     window = config.integer("sliding_window", minimum=0)
     return tuple((window or None) if slide else None for slide in slides)
-
-
-RopeStyle = Literal["table", "inverse frequencies"]
 
 
 def rotary_cache(

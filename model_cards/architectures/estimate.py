@@ -7,7 +7,8 @@ the card says so, and planning gives every number from it a wide band.
 from __future__ import annotations
 
 from model_cards.architectures.decoder import Body, tied_embeddings, vocabulary
-from model_cards.card import Attention, AttentionKind, Layer
+from model_cards.caches import Attention, AttentionKind
+from model_cards.card import Layer
 from model_cards.config import Config
 from model_cards.errors import UnsupportedModel
 from model_cards.modules import Bulk, Tensor
@@ -38,7 +39,7 @@ def estimate_body(config: Config, parameters: int, weight_bytes: int, kind: str)
     active = _active_parameters(text, inside)
     body = Bulk("layer", inside // count, inside_bytes // count, active // count, kind)
     caches = _caches(text)
-    layers = tuple(Layer((body,), caches[index]) for index in range(count))
+    layers = tuple(Layer((body,), (cache,) if cache else ()) for cache in caches)
     experts_per_token = _first(text, "num_experts_per_tok", "moe_topk", "top_k_experts") or 0
     width = text.raw("intermediate_size")
     if not isinstance(width, int):

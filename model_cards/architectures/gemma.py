@@ -37,7 +37,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
                 *b.gated_mlp(intermediate),
                 *norms,
             ),
-            b.cache(windows[index]),
+            (b.cache(windows[index]),),
         )
 
     embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, True))

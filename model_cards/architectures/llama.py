@@ -46,7 +46,7 @@ def build_named(
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),
             ),
-            b.cache(windows[index]),
+            (b.cache(windows[index]),),
         )
 
     embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))

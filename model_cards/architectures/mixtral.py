@@ -41,7 +41,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),
             ),
-            b.cache(window),
+            (b.cache(window),),
         )
 
     embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
@@ -53,5 +53,6 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         (rotary_cache(config),),
         max_intermediate_size=active * intermediate,
         experts_per_token=active,
-        vocabulary_on_every_stage=True,
+        embedding_on_every_stage=True,
+        output_on_every_stage=True,
     )

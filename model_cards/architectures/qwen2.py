@@ -38,7 +38,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),
             ),
-            b.cache(window[index]),
+            (b.cache(window[index]),),
         )
 
     embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))

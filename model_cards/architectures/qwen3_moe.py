@@ -53,7 +53,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),
             ),
-            b.cache(window[index]),
+            (b.cache(window[index]),),
         )
 
     embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
@@ -66,5 +66,6 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         (rotary_cache(config),),
         max_intermediate_size=max(dense, shared, active * expert_size),
         experts_per_token=active,
-        vocabulary_on_every_stage=True,
+        embedding_on_every_stage=True,
+        output_on_every_stage=True,
     )

@@ -9,7 +9,7 @@ from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
 
-# vLLM's `quant_method` -> (module, class) that reads it. A new format is a new file and a line.
+# vLLM's `quant_method` -> (module, what reads it). A new format is a new file and a line.
 _SCHEMES: Final = {
     "awq": ("awq", "AwqScheme"),
     "awq_marlin": ("awq", "AwqScheme"),
@@ -17,8 +17,8 @@ _SCHEMES: Final = {
     "gptq_marlin": ("gptq", "GptqScheme"),
     "fp8": ("fp8", "Fp8Scheme"),
     "compressed-tensors": ("compressed_tensors", "CompressedTensorsScheme"),
-    "modelopt": ("modelopt", "ModelOptScheme"),
-    "modelopt_fp4": ("modelopt", "ModelOptScheme"),
+    "modelopt": ("modelopt", "modelopt_scheme"),
+    "modelopt_fp4": ("modelopt", "modelopt_scheme"),
 }
 
 

@@ -1,4 +1,7 @@
-"""NVIDIA ModelOpt checkpoints: FP8 and NVFP4, described in config.json or hf_quant_config.json."""
+"""NVIDIA ModelOpt checkpoints: FP8 and NVFP4, described in config.json or hf_quant_config.json.
+
+One algorithm for all linear layers, or `MIXED_PRECISION` with a table that names one for each.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,28 @@ _ALGORITHMS: dict[str, WeightFormat] = {
 _METHODS = {"NVFP4": "modelopt_fp4", "W4A16_NVFP4": "modelopt_fp4"}
 
 
+def modelopt_scheme(config: Config) -> QuantScheme:
+    """The scheme of a ModelOpt checkpoint; hf_quant_config.json nests the settings."""
+    settings = config.section("quantization") or config
+    if settings.string("quant_algo", "").upper() == "MIXED_PRECISION":
+        return MixedPrecisionScheme(settings)
+    return ModelOptScheme(settings)
+
+
+def _algorithm(name: str, where: str) -> WeightFormat:
+    if name not in _ALGORITHMS:
+        raise UnmodelledQuantization(
+            f"{where}: ModelOpt's {name or 'unnamed algorithm'} is not modelled"
+        )
+    return _ALGORITHMS[name]
+
+
 class ModelOptScheme(QuantScheme):
     """One algorithm for all linear layers but the excluded ones."""
 
-    def __init__(self, config: Config) -> None:
-        settings = config.section("quantization") or config  # hf_quant_config.json nests
+    def __init__(self, settings: Config) -> None:
         algorithm = settings.string("quant_algo", "").upper()
-        if algorithm not in _ALGORITHMS:
-            raise UnmodelledQuantization(
-                f"{config.where}: ModelOpt's {algorithm or 'unnamed algorithm'} is not modelled"
-            )
-        self.format = _ALGORITHMS[algorithm]
+        self.format = _algorithm(algorithm, settings.where)
         self.method = _METHODS.get(algorithm, "modelopt")
         self.excluded = settings.strings("exclude_modules") or settings.strings("ignore")
         self.by_layer = names_layers(
@@ -58,6 +72,60 @@ class ModelOptScheme(QuantScheme):
 
     def head(self, path: str) -> WeightFormat:
         """See `QuantScheme`; ModelOpt quantizes the head unless it is excluded."""
+        return self.path_format(path)
+
+
+class MixedPrecisionScheme(QuantScheme):
+    """`MIXED_PRECISION`: `quantized_layers` names the algorithm of every quantized matrix."""
+
+    method = "modelopt_mixed"
+    by_layer = True
+
+    def __init__(self, settings: Config) -> None:
+        table = settings.section("quantized_layers")
+        if table is None:
+            raise settings.fail("quantized_layers", "an object of paths and their algorithms")
+        self.formats: dict[str, WeightFormat] = {}
+        for path in table:
+            entry = table.section(path)
+            assert entry is not None
+            self.formats[path] = _algorithm(entry.string("quant_algo").upper(), entry.where)
+        self.excluded = settings.strings("exclude_modules") or settings.strings("ignore")
+        # An expert layer has the format of any path below it, a routed one below its parent.
+        self.below: dict[str, WeightFormat] = {}
+        for path, weight_format in self.formats.items():
+            parent = path.rpartition(".")[0]
+            while parent:
+                self.below.setdefault(parent, weight_format)
+                parent = parent.rpartition(".")[0]
+        if _wants_fp8_kv(settings):
+            self.kv_cache_dtype = "fp8"
+
+    def path_format(self, path: str) -> WeightFormat:
+        """See `QuantScheme`."""
+        if any(p in path or fnmatchcase(path, p) for p in self.excluded):
+            return UNQUANTIZED
+        return self.formats.get(path, UNQUANTIZED)
+
+    def linear(self, path: str, parts: Sequence[str] = ()) -> WeightFormat:
+        """See `QuantScheme`; the table may name the fused layer or what it fuses."""
+        if path in self.formats:
+            return self.path_format(path)
+        parent = path.rpartition(".")[0]
+        named = [part for part in parts if f"{parent}.{part}" in self.formats]
+        return super().linear(path, named) if named else UNQUANTIZED
+
+    def experts(self, prefix: str) -> WeightFormat:
+        """See `QuantScheme`."""
+        if self.path_format(prefix) is not UNQUANTIZED:
+            return self.path_format(prefix)
+        if any(p in prefix or fnmatchcase(prefix, p) for p in self.excluded):
+            return UNQUANTIZED
+        parent = prefix.rpartition(".")[0]
+        return self.below.get(prefix) or self.below.get(parent) or UNQUANTIZED
+
+    def head(self, path: str) -> WeightFormat:
+        """See `QuantScheme`."""
         return self.path_format(path)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from model_cards import ModelCard, open_card
-from model_cards.card import AttentionKind
+from model_cards.caches import AttentionKind
 from model_cards.errors import CardError
 from model_cards.sources.bundled import entries, open_bundled
 from planner.cli.console import console, fail, print_json, say

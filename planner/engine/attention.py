@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from model_cards.card import Attention, AttentionKind
+from model_cards.caches import Attention, AttentionKind
+from model_cards.card import ModelCard
 from planner.engine.device import DeviceFacts, Platform
 
-_DEFAULT_BLOCK: Final = 16
-_CPU_BLOCK: Final = 128
+DEFAULT_BLOCK_SIZE: Final = 16  # vLLM's `CacheConfig.DEFAULT_BLOCK_SIZE`
 # Bytes of one element, and of one head and token beside its elements.
 _PER_ELEMENT: Final = {
     "fp8": (Fraction(1), 0),
@@ -24,15 +24,46 @@ _PER_ELEMENT: Final = {
     "int8_per_token_head": (Fraction(1), 8),
     "int4_per_token_head": (Fraction(1, 2), 8),
 }
+_FLASHINFER_BLOCKS: Final = (16, 32, 64)
+_FLASHINFER_HEADS: Final = frozenset({64, 128, 256, 512})
+_FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
 FP8_KV_DTYPES: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionBackend:
-    """The backend vLLM picks, with the block size it gives the cache."""
+    """The backend vLLM picks, and the kernel block sizes it takes.
+
+    `multiples`: it takes any multiple of its block size as one kernel block; others split longer
+    blocks into kernel blocks.
+    """
 
     name: str
-    block_size: int
+    kernel_blocks: tuple[int, ...] = (DEFAULT_BLOCK_SIZE,)
+    multiples: bool = True
+    preferred: int | None = None
+
+    @property
+    def smallest_block(self) -> int:
+        """Tokens of the smallest kernel block."""
+        return min(self.kernel_blocks)
+
+    @property
+    def preferred_block_size(self) -> int:
+        """The block size this backend gets when nobody asks for one."""
+        if self.preferred is not None:
+            return self.preferred
+        return DEFAULT_BLOCK_SIZE if self.supports(DEFAULT_BLOCK_SIZE) else self.smallest_block
+
+    def supports(self, block_size: int) -> bool:
+        """Whether a block of this many tokens is made of whole kernel blocks."""
+        return any(block_size % kernel == 0 for kernel in self.kernel_blocks)
+
+    def local_block(self, block_size: int) -> int:
+        """The block of a sliding-window layer: the longest kernel block within the common one."""
+        if self.multiples:
+            return max(self.smallest_block, block_size // self.smallest_block * self.smallest_block)
+        return max((k for k in self.kernel_blocks if k <= block_size), default=self.smallest_block)
 
 
 def is_modelled(kv_cache_dtype: str) -> bool:
@@ -50,12 +81,32 @@ def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: i
     return Fraction(elements * width)
 
 
-def choose_backend(
-    device: DeviceFacts, kind: AttentionKind, kv_cache_dtype: str, block_size: int | None
+def attention_backends(
+    card: ModelCard, device: DeviceFacts, kv_cache_dtype: str
+) -> dict[Attention, AttentionBackend]:
+    """The attention backend of every kind of attention in the model, in the order of layers."""
+    attentions = dict.fromkeys(card.attention_layers())
+    widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
+    return {
+        attention: _choose(device, attention, kv_cache_dtype, widest, card.multimodal_prefix)
+        for attention in attentions
+    }
+
+
+def _choose(
+    device: DeviceFacts, attention: Attention, kv_cache_dtype: str, widest: int, mm_prefix: bool
 ) -> AttentionBackend:
-    """The attention backend for a layer kind, and its block size unless one was asked for."""
-    name, block = _backend(device, kind, kv_cache_dtype)
-    return AttentionBackend(name, block_size or block)
+    if device.platform is Platform.CPU:
+        if attention.kind is AttentionKind.MLA:
+            return AttentionBackend("CPU_MLA", multiples=False)
+        return AttentionBackend("CPU_ATTN", (32,), preferred=128)
+    if device.platform is Platform.ROCM:
+        return AttentionBackend("ROCM_ATTN")
+    if device.platform is Platform.XPU or device.capability is None:
+        return AttentionBackend("FLASH_ATTN")
+    if attention.kind is AttentionKind.MLA:
+        return _mla_backend(device, device.capability, kv_cache_dtype)
+    return _backend(device, device.capability, attention, kv_cache_dtype, widest, mm_prefix)
 
 
 def fp8_kv_cache_problem(device: DeviceFacts, kind: AttentionKind) -> str | None:
@@ -69,26 +120,42 @@ def fp8_kv_cache_problem(device: DeviceFacts, kind: AttentionKind) -> str | None
     return None
 
 
-def _backend(device: DeviceFacts, kind: AttentionKind, kv_cache_dtype: str) -> tuple[str, int]:
-    if device.platform is Platform.CPU:
-        if kind is AttentionKind.MLA:
-            return "CPU_MLA", _DEFAULT_BLOCK
-        return "CPU_ATTN", _CPU_BLOCK
-    if device.platform is Platform.ROCM:
-        return "ROCM_ATTN", _DEFAULT_BLOCK
-    if device.platform is Platform.XPU or device.capability is None:
-        return "FLASH_ATTN", _DEFAULT_BLOCK
-    capability, fp8 = device.capability, kv_cache_dtype in FP8_KV_DTYPES
-    if kind is AttentionKind.MLA:
-        if device.is_sm100:
-            return "FLASHINFER_MLA", 32
-        if capability == (9, 0):
-            return ("FLASHMLA", 64) if fp8 else ("FLASH_ATTN_MLA", _DEFAULT_BLOCK)
-        return "TRITON_MLA", _DEFAULT_BLOCK
-    if kv_cache_dtype.endswith("_per_token_head") or capability < (8, 0):
-        return "TRITON_ATTN", _DEFAULT_BLOCK
+def _mla_backend(
+    device: DeviceFacts, capability: tuple[int, int], kv_cache_dtype: str
+) -> AttentionBackend:
     if device.is_sm100:
-        return "FLASHINFER", _DEFAULT_BLOCK
-    if fp8 and (capability != (9, 0) or kv_cache_dtype == "fp8_e5m2"):
-        return "FLASHINFER", _DEFAULT_BLOCK
-    return "FLASH_ATTN", _DEFAULT_BLOCK
+        return AttentionBackend("FLASHINFER_MLA", (32, 64), multiples=False)
+    if capability == (9, 0):
+        if kv_cache_dtype in FP8_KV_DTYPES:
+            return AttentionBackend("FLASHMLA", (64,), multiples=False)
+        return AttentionBackend("FLASH_ATTN_MLA")
+    return AttentionBackend("TRITON_MLA")
+
+
+def _backend(
+    device: DeviceFacts,
+    capability: tuple[int, int],
+    attention: Attention,
+    kv_cache_dtype: str,
+    widest: int,
+    mm_prefix: bool,
+) -> AttentionBackend:
+    """FlashInfer on the B200 family, else FlashAttention, else FlashInfer, else Triton."""
+    flash_attention_4 = capability == (9, 0) or device.is_sm100
+    triton = AttentionBackend("TRITON_ATTN")
+    flashinfer = AttentionBackend("FLASHINFER", _FLASHINFER_BLOCKS, multiples=False)
+    if kv_cache_dtype.endswith("_per_token_head") or capability < (8, 0):
+        return triton
+    if widest > _FA2_HEAD_SIZE and not flash_attention_4:
+        return triton  # for all layers, also those of narrower heads
+    if mm_prefix and flash_attention_4:  # Triton for batches with images, the other without
+        name = "TRITON_FLASHINFER" if device.is_sm100 else "TRITON_FLASH_ATTN"
+        return AttentionBackend(name)
+    if mm_prefix:
+        return triton
+    takes_flashinfer = attention.head_size in _FLASHINFER_HEADS
+    if device.is_sm100 and takes_flashinfer and widest <= _FA2_HEAD_SIZE:
+        return flashinfer
+    if kv_cache_dtype in FP8_KV_DTYPES and (capability != (9, 0) or kv_cache_dtype == "fp8_e5m2"):
+        return flashinfer if takes_flashinfer else triton
+    return AttentionBackend("FLASH_ATTN")

@@ -33,6 +33,7 @@ class ResolvedConfig:
     max_num_batched_tokens: int
     gpu_memory_utilization: float
     kv_cache_dtype: str
+    prefix_caching: bool
     async_scheduling: bool
     model_runner_v2: bool
     cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
@@ -75,6 +76,11 @@ def resolve(
             else float(release.fact("gpu_memory_utilization"))
         ),
         kv_cache_dtype=_kv_cache_dtype(card, config),
+        prefix_caching=(
+            config.enable_prefix_caching
+            if config.enable_prefix_caching is not None
+            else bool(card.attention_layers())  # off where nothing but states is cached
+        ),
         async_scheduling=bool(release.fact("async_scheduling")),
         model_runner_v2=bool(release.fact("model_runner_v2")),
         cudagraph_sizes=_cudagraph_sizes(device, config, release, seqs, tokens),

@@ -6,7 +6,8 @@ quantization classes of vLLM 0.33.0.
 
 from __future__ import annotations
 
-from model_cards.card import AttentionKind, ModelCard
+from model_cards.caches import AttentionKind
+from model_cards.card import ModelCard
 from planner.engine.architectures import ModelSupport, model_support
 from planner.engine.attention import FP8_KV_DTYPES, fp8_kv_cache_problem, is_modelled
 from planner.engine.defaults import ResolvedConfig

@@ -1,85 +1,20 @@
-"""The KV cache as vLLM plans it: specs, groups, bytes per block, blocks, tokens, concurrency.
-
-vLLM's `v1/core/kv_cache_planning.py` in its own terms. A *page* is one block of one layer on one
-rank. All groups share one pool: a block id belongs to one group at a time, so the bytes of a block
-are the most that any group's layers need.
-"""
+"""The KV cache: specs of all layers, and what a pool of so many bytes holds, as vLLM prints it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import lcm
 
-from model_cards.card import Attention, AttentionKind
-from planner.engine.attention import cached_token_bytes
-from planner.memory.parallel import Indivisible
-
-
-class SpecKind(Enum):
-    """vLLM's KV cache specs."""
-
-    FULL = "FullAttentionSpec"
-    SLIDING = "SlidingWindowSpec"
-    MLA = "MLAAttentionSpec"
-
-
-@dataclass(frozen=True, slots=True)
-class KVCacheSpec:
-    """The cache format of one layer on one rank."""
-
-    kind: SpecKind
-    block_size: int  # tokens
-    page_size_bytes: int
-    num_kv_heads: int
-    head_size: int
-    head_size_v: int
-    window: int | None = None
-
-    def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
-        """Blocks that one request of `length` tokens can come to hold."""
-        if self.kind is SpecKind.SLIDING:
-            assert self.window is not None
-            # Blocks behind the window are freed once a step is settled, so what is in flight
-            # is held too; the window may begin inside a block.
-            tokens = min(self.window - 1 + in_flight_tokens, length)
-            return _ceil_div(tokens, self.block_size) + 1
-        return _ceil_div(length, self.block_size)
-
-
-@dataclass(frozen=True, slots=True)
-class KVCacheGroup:
-    """Layers (by index) that share a block table.
-
-    `specs` are the layers' own; they differ only in a group of one type but several widths.
-    """
-
-    layers: tuple[int, ...]
-    specs: tuple[KVCacheSpec, ...]
-    distinct: tuple[KVCacheSpec, ...]  # of `specs`
-
-    @classmethod
-    def of(cls, members: Mapping[int, KVCacheSpec]) -> KVCacheGroup:
-        """The group of these layers."""
-        specs = tuple(members.values())
-        return cls(tuple(members), specs, tuple(dict.fromkeys(specs)))
-
-    @property
-    def block_size(self) -> int:
-        """Tokens of a block."""
-        return self.specs[0].block_size
-
-    def page_bytes(self, layers: frozenset[int] | None = None) -> int:
-        """Bytes of one block over all (or those) member layers."""
-        return sum(
-            spec.page_size_bytes
-            for layer, spec in zip(self.layers, self.specs, strict=True)
-            if layers is None or layer in layers
-        )
-
-    def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
-        """Blocks that one request takes from this group."""
-        return max(spec.blocks_per_request(length, in_flight_tokens) for spec in self.distinct)
+from model_cards.caches import Attention, RecurrentState
+from model_cards.card import ModelCard
+from planner.engine.attention import AttentionBackend
+from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import DeviceFacts
+from planner.engine.recurrent import checkpoint_alignment, state_blocks
+from planner.memory.block_size import BlockSizes, common_block_size, hybrid_block_sizes
+from planner.memory.kv_groups import KVCacheGroup
+from planner.memory.kv_specs import KVCacheSpec, SpecKind, attention_spec, state_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,102 +38,62 @@ class KVCachePlan:
         return self.shortfall_bytes == 0
 
 
-def layer_spec(
-    attention: Attention, ranks: int, kv_cache_dtype: str, dtype_bytes: int, block_size: int
-) -> KVCacheSpec:
-    """The spec of a layer on one of `ranks` tensor-parallel ranks."""
-    kinds = {
-        AttentionKind.FULL: SpecKind.FULL,
-        AttentionKind.SLIDING: SpecKind.SLIDING,
-        AttentionKind.MLA: SpecKind.MLA,
-    }
-    kind = kinds[attention.kind]
-    if kind is SpecKind.MLA:
-        heads = 1  # the latent vector is whole on every rank
-    else:
-        heads = attention.num_kv_heads
-        if ranks >= heads and ranks % heads == 0:
-            heads = 1
-        elif heads % ranks == 0:
-            heads //= ranks
-        else:
-            raise Indivisible(
-                f"{heads} KV heads cannot be shared by tensor parallel size ({ranks})"
-            )
-    per_token = heads * cached_token_bytes(attention, kv_cache_dtype, dtype_bytes)
-    return KVCacheSpec(
-        kind,
-        block_size,
-        int(per_token * block_size),
-        heads,
-        attention.head_size,
-        attention.head_size_v,
-        attention.window,
-    )
-
-
-def group_layers(
-    specs: Sequence[KVCacheSpec | None], *, hybrid: bool = True
-) -> tuple[KVCacheGroup, ...]:
-    """KV cache groups of the whole model; layers without a cache are None.
-
-    `hybrid=False` is `--disable-hybrid-kv-cache-manager`: windows are cached whole if any layer
-    attends in full.
-    """
-    cached = {index: spec for index, spec in enumerate(specs) if spec is not None}
-    if not hybrid and any(spec.kind is not SpecKind.SLIDING for spec in cached.values()):
-        cached = {
-            index: replace(spec, kind=SpecKind.FULL, window=None)
-            if spec.kind is SpecKind.SLIDING
-            else spec
-            for index, spec in cached.items()
-        }
-    if not cached:
-        return ()
-    if len(set(cached.values())) == 1 or _one_type(list(cached.values())):
-        return (KVCacheGroup.of(cached),)
-    return _equal_groups(_unify_pages(cached))
-
-
-def _one_type(specs: list[KVCacheSpec]) -> bool:
-    """Whether all need the same number of token slots, whatever their width."""
-    first = specs[0]
-    same_block = all(spec.block_size == first.block_size for spec in specs)
-    if first.kind is SpecKind.SLIDING:
-        return same_block and all(
-            spec.kind is SpecKind.SLIDING and spec.window == first.window for spec in specs
+def cache_specs(
+    card: ModelCard,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    backends: dict[Attention, AttentionBackend],
+) -> tuple[KVCacheSpec, ...]:
+    """The spec of every cache of the model, in order (`card.caches()`)."""
+    sizes = _block_sizes(card, config, device, backends)
+    ranks = config.given.tensor_parallel_size
+    known: dict[Attention | RecurrentState, KVCacheSpec] = {}
+    for attention, backend in backends.items():
+        block = sizes.attention
+        if attention.window is not None:
+            block = backend.local_block(block)
+        known[attention] = attention_spec(
+            attention, ranks, config.kv_cache_dtype, config.dtype_bytes, block
         )
-    return same_block and all(spec.kind is not SpecKind.SLIDING for spec in specs)
+    align = bool(backends) and config.prefix_caching
+    for state in card.states:
+        size = state_bytes(state, ranks, config.dtype_bytes)
+        known[state] = KVCacheSpec(
+            SpecKind.MAMBA,
+            sizes.state,
+            max(size, sizes.state_page_bytes),
+            state_blocks=state_blocks(state, device, align=align),
+        )
+    return tuple(known[cache] for cache in card.caches())
 
 
-def _unify_pages(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
-    """One page size for all: smaller pages take more tokens, or are padded."""
-    largest = max(spec.page_size_bytes for spec in specs.values())
-    unified = {}
-    for index, spec in specs.items():
-        ratio, rest = divmod(largest, spec.page_size_bytes)
-        if rest:
-            unified[index] = replace(spec, page_size_bytes=largest)
-        else:
-            unified[index] = replace(
-                spec, page_size_bytes=largest, block_size=spec.block_size * ratio
-            )
-    return unified
-
-
-def _equal_groups(specs: dict[int, KVCacheSpec]) -> tuple[KVCacheGroup, ...]:
-    """Groups of equally many layers: each kind is dealt out over as many as it needs."""
-    buckets: dict[KVCacheSpec, list[int]] = {}
-    for index, spec in specs.items():
-        buckets.setdefault(spec, []).append(index)
-    sizes = [len(layers) for layers in buckets.values()]
-    size = max(sizes) if max(sizes) < 1.5 * min(sizes) else min(sizes)
-    groups = []
-    for spec, layers in buckets.items():
-        count = _ceil_div(len(layers), size)
-        for start in range(count):
-            groups.append(KVCacheGroup.of(dict.fromkeys(layers[start::count], spec)))
-    return tuple(groups)
+def _block_sizes(
+    card: ModelCard,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    backends: dict[Attention, AttentionBackend],
+) -> BlockSizes:
+    distinct = tuple(dict.fromkeys(backends.values()))
+    size = common_block_size(distinct, config.given.block_size)
+    if not card.states:
+        return BlockSizes(size, config.max_model_len, 0)
+    if not backends:  # attention-free: states only
+        return BlockSizes(size, config.max_model_len, 0)
+    ranks = config.given.tensor_parallel_size
+    first = next(iter(backends))
+    token = attention_spec(first, ranks, config.kv_cache_dtype, config.dtype_bytes, 1)
+    alignments = [checkpoint_alignment(state, device) for state in card.states]
+    known = [alignment for alignment in alignments if alignment is not None]
+    return hybrid_block_sizes(
+        distinct,
+        size,
+        token_bytes=token.page_size_bytes,
+        state_bytes=max(state_bytes(state, ranks, config.dtype_bytes) for state in card.states),
+        mla=token.kind is SpecKind.MLA,
+        checkpoint_alignment=lcm(*known) if len(known) == len(alignments) else 1,
+        align=config.prefix_caching,
+        max_model_len=config.max_model_len,
+    )
 
 
 def plan_kv_cache(
@@ -214,8 +109,8 @@ def plan_kv_cache(
 ) -> KVCachePlan:
     """What pools of `available` bytes on each stage's rank hold.
 
-    `stages` are the layer indices of each pipeline stage. `null_block`: one block is held back in
-    the check whether a request fits. `auto_length` shortens `max_model_len` to what fits.
+    `stages` are the indices of the caches on each pipeline stage. `null_block`: one block is held
+    back in the check whether a request fits. `auto_length` shortens `max_model_len` to what fits.
     """
     if not groups:  # attention-free: nothing grows with tokens
         return KVCachePlan((), (0,) * len(stages), 0, max_model_len, 1, 0, 0.0, 0, 0, max_model_len)
@@ -270,7 +165,3 @@ def _longest(request_blocks: Callable[[int], int], usable: int, limit: int) -> i
         else:
             high = middle - 1
     return low
-
-
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)

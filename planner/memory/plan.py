@@ -13,7 +13,7 @@ from enum import Enum
 
 from hardware_db import Device, Rig
 from model_cards import Attention, ModelCard
-from planner.engine.attention import AttentionBackend, choose_backend
+from planner.engine.attention import AttentionBackend, attention_backends
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.releases import Release, find_release
@@ -24,13 +24,9 @@ from planner.memory.activation import activation_peak
 from planner.memory.buffers import RankBuffers, persistent_buffers
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
-from planner.memory.kv_cache import (
-    KVCachePlan,
-    KVCacheSpec,
-    group_layers,
-    layer_spec,
-    plan_kv_cache,
-)
+from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
+from planner.memory.kv_groups import group_layers
+from planner.memory.kv_specs import WHOLE
 from planner.memory.parallel import Indivisible, stage_layers
 from planner.memory.weights import Layout, RankWeights, weights_per_stage
 from planner.quantity import Basis, Quantity, total
@@ -99,13 +95,21 @@ class MemoryPlan:
     device_total: Quantity
     device_free: Quantity  # when vLLM takes its snapshot
     requested: Quantity  # total x gpu_memory_utilization
-    backend: AttentionBackend
+    backends: tuple[AttentionBackend, ...]
     ranks: tuple[RankMemory, ...]
     kv_cache: KVCachePlan
     kv_cache_low: KVCachePlan  # with the pool at the lower end of its band
     kv_cache_high: KVCachePlan
     starts: Verdict
     notes: tuple[str, ...]
+
+    @property
+    def block_size(self) -> int:
+        """Tokens of a block of the attention layers; of the states where there are none."""
+        specs = [spec for group in self.kv_cache.groups for spec in group.distinct]
+        whole = [spec.block_size for spec in specs if spec.kind in WHOLE]
+        sizes = whole or [spec.block_size for spec in specs]
+        return min(sizes, default=0)
 
     @property
     def tightest(self) -> RankMemory:
@@ -164,7 +168,7 @@ def plan_memory(
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
     device = device_facts(slot.gpu)
     resolved = resolve(card, device, config, release)
-    backends = _backends(card, device, resolved)
+    backends = attention_backends(card, device, resolved.kv_cache_dtype)
     broken = list(refusals(card, device, resolved, release))
     ranks: list[RankMemory] = []
     kv_plans: tuple[KVCachePlan, ...] = ()
@@ -172,7 +176,7 @@ def plan_memory(
     requested = device_total.times(resolved.gpu_memory_utilization)
     try:
         ranks = _ranks(card, rig, resolved, device, backends, release, requested)
-        kv_plans = _kv_plans(card, resolved, backends, release, ranks)
+        kv_plans = _kv_plans(card, resolved, device, backends, release, ranks)
     except Indivisible as error:
         if str(error) not in broken:
             broken.append(str(error))
@@ -194,7 +198,7 @@ def plan_memory(
         device_total=device_total,
         device_free=free,
         requested=requested,
-        backend=backends[0] if backends else AttentionBackend("NO_ATTENTION", 16),
+        backends=tuple(dict.fromkeys(backends.values())),
         ranks=tuple(ranks),
         kv_cache=kv_plans[0],
         kv_cache_low=kv_plans[1],
@@ -210,17 +214,6 @@ class Refused(PlanError):
     def __init__(self, reasons: list[str]) -> None:
         super().__init__(reasons[0])
         self.reasons = tuple(reasons)
-
-
-def _backends(
-    card: ModelCard, device: DeviceFacts, config: ResolvedConfig
-) -> tuple[AttentionBackend, ...]:
-    """Attention backends in use, one for each kind of layer."""
-    kinds = dict.fromkeys(attention.kind for attention in card.attention_layers())
-    return tuple(
-        choose_backend(device, kind, config.kv_cache_dtype, config.given.block_size)
-        for kind in kinds
-    )
 
 
 def _device_total(slot: Device) -> Quantity:
@@ -266,7 +259,7 @@ def _ranks(
     rig: Rig,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: tuple[AttentionBackend, ...],
+    backends: dict[Attention, AttentionBackend],
     release: Release,
     requested: Quantity,
 ) -> list[RankMemory]:
@@ -278,6 +271,8 @@ def _ranks(
         experts_over if given.enable_expert_parallel and card.is_moe else 1,
         config.dtype_bytes,
         device.capability,
+        encoders=not given.language_model_only,
+        encoders_split=given.mm_encoder_tp_mode != "data",
     )
     parts = weights_per_stage(card, layout)
     stages = stage_layers(card, given.pipeline_parallel_size)
@@ -286,7 +281,7 @@ def _ranks(
     for index, (share, layers) in enumerate(zip(parts, stages, strict=True)):
         last = index == len(parts) - 1
         buffers = persistent_buffers(
-            card, config, device, backends, first_stage=index == 0, last_stage=last
+            card, config, device, tuple(backends.values()), first_stage=index == 0, last_stage=last
         )
         weights = _weights(card, share, release)
         if device.platform is Platform.CPU:  # profiles nothing and captures nothing
@@ -339,25 +334,19 @@ def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Rel
 def _kv_plans(
     card: ModelCard,
     config: ResolvedConfig,
-    backends: tuple[AttentionBackend, ...],
+    device: DeviceFacts,
+    backends: dict[Attention, AttentionBackend],
     release: Release,
     ranks: list[RankMemory],
 ) -> tuple[KVCachePlan, ...]:
     """The KV cache for the pool as expected, at its lower and at its upper end."""
-    block_size = max((backend.block_size for backend in backends), default=16)
-    over = config.given.tensor_parallel_size
-    known: dict[Attention, KVCacheSpec] = {}
-    for attention in card.attention_layers():
-        if attention not in known:
-            known[attention] = layer_spec(
-                attention, over, config.kv_cache_dtype, config.dtype_bytes, block_size
-            )
-    specs = [known[layer.attention] if layer.attention else None for layer in card.layers]
+    specs = cache_specs(card, config, device, backends)
     groups = group_layers(specs, hybrid=not config.given.disable_hybrid_kv_cache_manager)
     stages, start = [], 0
     for layers in stage_layers(card, config.given.pipeline_parallel_size):
-        stages.append(frozenset(range(start, start + len(layers))))
-        start += len(layers)
+        count = sum(len(layer.caches) for layer in layers)
+        stages.append(frozenset(range(start, start + count)))
+        start += count
 
     def plan(pools: list[float]) -> KVCachePlan:
         return plan_kv_cache(

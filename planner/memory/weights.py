@@ -7,16 +7,22 @@ format are modelled (tests/planner/test_oracle.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from model_cards.card import Layer, ModelCard
 from model_cards.dtypes import DTYPE_BYTES
-from model_cards.modules import Bulk, Embedding, Experts, Linear, Module, Tensor
+from model_cards.modules import (
+    Buffer,
+    Bulk,
+    Embedding,
+    Experts,
+    Linear,
+    Module,
+    RotaryCache,
+    Tensor,
+)
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
 from planner.memory.repacking import Capability, experts_bytes, linear_bytes
-
-# Four fp32 scalars (q, k, v and probability scale) of every attention layer.
-_ATTENTION_SCALES_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class Layout:
     expert_parallel_size: int = 1  # ranks that whole experts are spread over; 1: sliced instead
     dtype_bytes: int = 2
     capability: Capability | None = None
+    encoders: bool = True  # not with --language-model-only
+    encoders_split: bool = True  # not with --mm-encoder-tp-mode data
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +43,12 @@ class RankWeights:
     """Bytes of one rank's parameters and buffers."""
 
     embedding: int = 0
-    attention: int = 0  # projections and q/k norms
+    attention: int = 0  # projections and q/k norms; mixers of recurrent layers
     mlp: int = 0
     experts: int = 0
     norms: int = 0
     lm_head: int = 0
+    encoders: int = 0  # vision and audio towers with their projectors
     rotary: int = 0  # cos/sin tables
     buffers: int = 0  # attention scales, normalizers, expert maps
 
@@ -75,22 +84,18 @@ def _stage(
         for module in by_id[key].modules:
             part = _part(module)
             parts[part] = parts.get(part, 0) + count * module_bytes(module, layout)
-    attention_layers = sum(layer.attention is not None for layer in layers)
-    buffers = attention_layers * _ATTENTION_SCALES_BYTES + card.buffers_bytes
+    buffers = parts.pop("buffers", 0) + card.buffers_bytes
     if layout.expert_parallel_size > 1:
         buffers += sum(_expert_map_bytes(layer) for layer in layers)
-    first, last = first or card.vocabulary_on_every_stage, last or card.vocabulary_on_every_stage
+    embeds, puts_out = first or card.embedding_on_every_stage, last or card.output_on_every_stage
     # A tied model keeps the embedding on the last stage too: it is the output head there.
     embedding = lm_head = norms = 0
-    if first or (last and card.lm_head is None):
+    if embeds or (puts_out and card.lm_head is None):
         embedding = module_bytes(card.embedding, layout)
-    if last:
+    if puts_out:
         norms = sum(module_bytes(module, layout) for module in card.final)
         lm_head = module_bytes(card.lm_head, layout) if card.lm_head is not None else 0
-    tables = sum(
-        cache.rows * cache.width * (DTYPE_BYTES[cache.dtype] if cache.dtype else layout.dtype_bytes)
-        for cache in card.rotary
-    )
+    tables = sum(_rotary_bytes(cache, layout) for cache in card.rotary)
     return RankWeights(
         embedding=embedding,
         attention=parts.get("attention", 0),
@@ -98,9 +103,25 @@ def _stage(
         experts=parts.get("experts", 0),
         norms=parts.get("norms", 0) + norms,
         lm_head=lm_head,
+        encoders=encoder_bytes(card, layout) if first else 0,
         rotary=tables,
         buffers=buffers,
     )
+
+
+def encoder_bytes(card: ModelCard, layout: Layout) -> int:
+    """The towers of a multimodal model, on the first pipeline stage."""
+    if not layout.encoders:
+        return 0
+    if not layout.encoders_split:
+        layout = replace(layout, tensor_parallel_size=1)
+    modules = sum(module_bytes(m, layout) for tower in card.towers for m in tower.modules)
+    return modules + sum(_rotary_bytes(c, layout) for tower in card.towers for c in tower.rotary)
+
+
+def _rotary_bytes(cache: RotaryCache, layout: Layout) -> int:
+    width = DTYPE_BYTES[cache.dtype] if cache.dtype else layout.dtype_bytes
+    return cache.rows * cache.width * width
 
 
 def module_bytes(module: Module, layout: Layout) -> int:
@@ -125,18 +146,27 @@ def module_bytes(module: Module, layout: Layout) -> int:
             return module.format.bytes(module.width, (rows,), width) + bias
         case Bulk():
             return -(-module.bytes // ranks)
+        case Buffer():
+            return module.bytes
 
 
 def _part(module: Module) -> str:
     match module:
         case Experts():
             return "experts"
+        case Buffer():
+            return "buffers"
         case Tensor():
-            return "attention" if "attn" in module.name else "norms"
+            return "attention" if _mixes_tokens(module.name) else "norms"
         case Linear():
-            return "attention" if "attn" in module.name else "mlp"
+            return "attention" if _mixes_tokens(module.name) else "mlp"
         case _:
             return "mlp"
+
+
+def _mixes_tokens(name: str) -> bool:
+    """Whether a module belongs to attention or to the mixer of a recurrent layer."""
+    return "attn" in name or "mixer" in name
 
 
 def _expert_map_bytes(layer: Layer) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model_cards.card import Attention, AttentionKind, ModelCard
+from model_cards.caches import Attention, AttentionKind
+from model_cards.card import ModelCard
 from model_cards.modules import Bulk, Experts
 from planner.engine.attention import cached_token_bytes
 from planner.memory.plan import MemoryPlan

@@ -1,0 +1,1 @@
+"""Encoders beside a language model, shared by the families that use them."""

@@ -1,0 +1,65 @@
+"""What a layer keeps of the tokens before: an attention cache, or a recurrent state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class AttentionKind(Enum):
+    """Which tokens a layer keeps in its cache."""
+
+    FULL = "full attention"
+    SLIDING = "sliding window"
+    CHUNKED = "chunked local"
+    MLA = "multi-head latent attention"
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The attention of one layer: what it caches for every token it keeps.
+
+    MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0).
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    kind: AttentionKind = AttentionKind.FULL
+    window: int | None = None  # tokens, for SLIDING and CHUNKED
+
+
+class StateKind(Enum):
+    """Families of recurrent layers."""
+
+    MAMBA1 = "Mamba"
+    MAMBA2 = "Mamba-2"
+    GDN = "gated delta net"
+    KDA = "Kimi delta attention"
+    SHORT_CONV = "short convolution"
+    LINEAR = "linear attention"
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentState:
+    """The state of one recurrent layer: a fixed size for each request, whatever its length.
+
+    A convolution remembers `conv_kernel - 1` inputs of `conv_channels` features, and of
+    `group_channels` more for each of `groups` groups (Mamba-2's B and C; a rank holds whole
+    groups). `heads` temporal states of `head_elements` elements are kept in `dtype` (None: the
+    dtype of the convolution).
+    """
+
+    kind: StateKind
+    conv_channels: int = 0
+    conv_kernel: int = 1
+    heads: int = 0
+    head_elements: int = 0
+    groups: int = 0
+    group_channels: int = 0
+    key_size: int = 0  # of a head, where keys and values differ
+    dtype: str | None = None
+
+
+Cache = Attention | RecurrentState

@@ -1,0 +1,70 @@
+"""Block sizes: what the attention backends take, and what recurrent layers force on them.
+
+vLLM's `update_block_size_for_backend` (platforms/interface.py). A hybrid model's attention page
+must be at least as large as the state of a recurrent layer, so its blocks become hundreds of
+tokens long; the state is padded to the same size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import lcm
+
+from planner.engine.attention import DEFAULT_BLOCK_SIZE, AttentionBackend
+from planner.memory.kv_specs import ceil_div
+
+_MLA_HYBRID_ALIGNMENT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """Tokens of a block of attention and of recurrent layers, and the page they share."""
+
+    attention: int
+    state: int
+    state_page_bytes: int  # the padded page of a recurrent layer; 0 if the model has none
+
+
+def common_block_size(backends: tuple[AttentionBackend, ...], asked: int | None) -> int:
+    """The block size for all backends: as asked, else 16, else the smallest that all take."""
+    if asked is not None:
+        return asked
+    if not backends:
+        return DEFAULT_BLOCK_SIZE
+    if len(backends) == 1:
+        return backends[0].preferred_block_size
+    if all(backend.supports(DEFAULT_BLOCK_SIZE) for backend in backends):
+        return DEFAULT_BLOCK_SIZE
+    candidates = {lcm(*sizes) for sizes in product(*(b.kernel_blocks for b in backends))}
+    return next(
+        (size for size in sorted(candidates) if all(b.supports(size) for b in backends)),
+        max(candidates),
+    )
+
+
+def hybrid_block_sizes(
+    backends: tuple[AttentionBackend, ...],
+    block_size: int,
+    *,
+    token_bytes: int,
+    state_bytes: int,
+    mla: bool,
+    checkpoint_alignment: int,
+    align: bool,
+    max_model_len: int,
+) -> BlockSizes:
+    """Block sizes of a model with recurrent layers.
+
+    `token_bytes` are those of one token in one attention layer, `align` the cache mode of a model
+    with prefix caching, where states are kept at block boundaries.
+    """
+    kernel = max(backends[0].smallest_block, block_size)
+    if mla:
+        kernel = max(kernel, _MLA_HYBRID_ALIGNMENT)
+    if align:
+        kernel = lcm(kernel, checkpoint_alignment)
+    needed = kernel * ceil_div(state_bytes, kernel * token_bytes)
+    all_backends = lcm(*(backend.smallest_block for backend in backends))
+    size = max(block_size, all_backends * ceil_div(needed, all_backends))
+    return BlockSizes(size, size if align else max_model_len, size * token_bytes)

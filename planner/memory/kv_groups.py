@@ -1,0 +1,159 @@
+"""KV cache groups: layers that share a block table (vLLM's v1/core/kv_cache_planning.py).
+
+All groups share one pool: a block id belongs to one group at a time, so the bytes of a block are
+the most that any group's layers need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.errors import PlanError
+from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class KVCacheGroup:
+    """Layers (by index) that share a block table.
+
+    `specs` are the layers' own; they differ only in a group of one type but several widths.
+    """
+
+    layers: tuple[int, ...]
+    specs: tuple[KVCacheSpec, ...]
+    distinct: tuple[KVCacheSpec, ...]  # of `specs`
+
+    @classmethod
+    def of(cls, members: Mapping[int, KVCacheSpec]) -> KVCacheGroup:
+        """The group of these layers."""
+        specs = tuple(members.values())
+        return cls(tuple(members), specs, tuple(dict.fromkeys(specs)))
+
+    @property
+    def block_size(self) -> int:
+        """Tokens of a block."""
+        return self.specs[0].block_size
+
+    def page_bytes(self, layers: frozenset[int] | None = None) -> int:
+        """Bytes of one block over all (or those) member layers."""
+        return sum(
+            spec.page_size_bytes
+            for layer, spec in zip(self.layers, self.specs, strict=True)
+            if layers is None or layer in layers
+        )
+
+    def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
+        """Blocks that one request takes from this group."""
+        return max(spec.blocks_per_request(length, in_flight_tokens) for spec in self.distinct)
+
+
+def group_layers(specs: Sequence[KVCacheSpec], *, hybrid: bool = True) -> tuple[KVCacheGroup, ...]:
+    """KV cache groups of the whole model, from the specs of its caches in order.
+
+    `hybrid=False` is `--disable-hybrid-kv-cache-manager`: local attention is cached whole if any
+    layer attends in full. Raises `PlanError` where vLLM finds no common page.
+    """
+    cached = dict(enumerate(specs))
+    if not hybrid:
+        cached = _promoted(cached)
+    if not cached:
+        return ()
+    if _mergeable(list(cached.values())) or _one_type(list(cached.values())):
+        return (KVCacheGroup.of(cached),)
+    return _equal_groups(_unify_pages(cached))
+
+
+def _promoted(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
+    """Windows and chunks cached whole, in the block size of the full layers."""
+    full = {spec.block_size for spec in specs.values() if spec.kind in WHOLE}
+    if not full or _one_type(list(specs.values())):
+        return specs
+
+    def promote(spec: KVCacheSpec) -> KVCacheSpec:
+        if spec.kind not in (SpecKind.SLIDING, SpecKind.CHUNKED):
+            return spec
+        size = next(iter(full)) if len(full) == 1 else spec.block_size
+        page = spec.page_size_bytes * size // spec.block_size
+        return replace(spec, kind=SpecKind.FULL, block_size=size, page_size_bytes=page)
+
+    return {index: promote(spec) for index, spec in specs.items()}
+
+
+def _mergeable(specs: list[KVCacheSpec]) -> bool:
+    """Whether vLLM merges these into one: equal, or full attention that differs in window only."""
+    first = specs[0]
+    if first.kind is not SpecKind.FULL:
+        return all(spec == first for spec in specs)
+    windows = {spec.window for spec in specs if spec.window is not None}
+    bare = replace(first, window=None)
+    return len(windows) <= 1 and all(replace(spec, window=None) == bare for spec in specs)
+
+
+def _one_type(specs: list[KVCacheSpec]) -> bool:
+    """Whether all need the same number of blocks, whatever their width."""
+    first = specs[0]
+    if any(spec.block_size != first.block_size for spec in specs):
+        return False
+    match first.kind:
+        case SpecKind.FULL | SpecKind.MLA:
+            return all(spec.kind in WHOLE for spec in specs)
+        case SpecKind.MAMBA:
+            return all(
+                spec.kind is SpecKind.MAMBA
+                and spec.page_size_bytes == first.page_size_bytes
+                and spec.state_blocks == first.state_blocks
+                for spec in specs
+            )
+        case _:
+            return all(spec.kind is first.kind and spec.window == first.window for spec in specs)
+
+
+def _unify_pages(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
+    """One page size for all: smaller pages take more tokens, or are padded."""
+    largest = max(spec.page_size_bytes for spec in specs.values())
+    unified = {}
+    for index, spec in specs.items():
+        ratio, rest = divmod(largest, spec.page_size_bytes)
+        if spec.kind is SpecKind.MAMBA:
+            unified[index] = replace(spec, page_size_bytes=largest)
+        elif not rest:
+            unified[index] = replace(
+                spec, page_size_bytes=largest, block_size=spec.block_size * ratio
+            )
+        elif spec.kind is SpecKind.MLA:
+            raise PlanError(
+                "the pages of MLA layers cannot be padded to those of the other layers: vLLM "
+                "finds no common KV cache page"
+            )
+        else:
+            unified[index] = replace(spec, page_size_bytes=largest)
+    return unified
+
+
+def _equal_groups(specs: dict[int, KVCacheSpec]) -> tuple[KVCacheGroup, ...]:
+    """Groups of equally many layers: each kind is dealt out over as many as it needs."""
+    buckets: list[dict[int, KVCacheSpec]] = []
+    for index, spec in specs.items():
+        for bucket in buckets:
+            if _mergeable([*dict.fromkeys(bucket.values()), spec]):
+                bucket[index] = spec
+                break
+        else:
+            buckets.append({index: spec})
+    sizes = [len(bucket) for bucket in buckets]
+    size = max(sizes) if max(sizes) < 1.5 * min(sizes) else min(sizes)
+    groups = []
+    for bucket in buckets:
+        layers = _by_spec(bucket)
+        count = ceil_div(len(layers), size)
+        for start in range(count):
+            chosen = layers[start::count]
+            groups.append(KVCacheGroup.of({index: bucket[index] for index in chosen}))
+    return tuple(groups)
+
+
+def _by_spec(bucket: dict[int, KVCacheSpec]) -> list[int]:
+    """Layers of a bucket as vLLM lists them: all of one spec, then all of the next."""
+    first_seen = list(dict.fromkeys(bucket.values()))
+    return sorted(bucket, key=lambda index: (first_seen.index(bucket[index]), index))

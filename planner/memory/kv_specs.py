@@ -1,0 +1,121 @@
+"""KV cache specs: the cache format of every layer on one rank, in vLLM's own classes.
+
+A *page* is one block of one layer on one rank (v1/kv_cache_interface.py). A recurrent state is a
+page too: one for each block it holds, whatever the block's length in tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from model_cards.caches import Attention, AttentionKind, RecurrentState
+from model_cards.dtypes import DTYPE_BYTES
+from planner.engine.attention import cached_token_bytes
+from planner.memory.parallel import Indivisible, divide
+
+
+class SpecKind(Enum):
+    """vLLM's KV cache specs."""
+
+    FULL = "FullAttentionSpec"
+    SLIDING = "SlidingWindowSpec"
+    CHUNKED = "ChunkedLocalAttentionSpec"
+    MLA = "MLAAttentionSpec"
+    MAMBA = "MambaSpec"
+
+
+# Kinds that need a slot for every token of a request, whatever the width of the slot.
+WHOLE = frozenset({SpecKind.FULL, SpecKind.MLA})
+
+_SPECS = {
+    AttentionKind.FULL: SpecKind.FULL,
+    AttentionKind.SLIDING: SpecKind.SLIDING,
+    AttentionKind.CHUNKED: SpecKind.CHUNKED,
+    AttentionKind.MLA: SpecKind.MLA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KVCacheSpec:
+    """The cache format of one layer on one rank."""
+
+    kind: SpecKind
+    block_size: int  # tokens
+    page_size_bytes: int
+    num_kv_heads: int = 0
+    head_size: int = 0
+    head_size_v: int = 0
+    window: int | None = None  # tokens of a sliding window or of a local chunk
+    state_blocks: int = 0  # blocks of a recurrent state that one request holds
+    token_bytes: int = 0  # of one token, before any padding
+
+    def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
+        """Blocks that one request of `length` tokens can come to hold."""
+        match self.kind:
+            case SpecKind.MAMBA:
+                return self.state_blocks
+            case SpecKind.SLIDING:
+                assert self.window is not None
+                # Blocks behind the window are freed once a step is settled, so what is in flight
+                # is held too; the window may begin inside a block.
+                tokens = min(self.window - 1 + in_flight_tokens, length)
+                return ceil_div(tokens, self.block_size) + 1
+            case SpecKind.CHUNKED:
+                assert self.window is not None
+                tokens = min(self.window + in_flight_tokens, length)
+                return ceil_div(tokens, self.block_size)
+            case _:
+                return ceil_div(length, self.block_size)
+
+
+def attention_spec(
+    attention: Attention, ranks: int, kv_cache_dtype: str, dtype_bytes: int, block_size: int
+) -> KVCacheSpec:
+    """The spec of an attention layer on one of `ranks` tensor-parallel ranks."""
+    heads = local_kv_heads(attention, ranks)
+    per_token = heads * cached_token_bytes(attention, kv_cache_dtype, dtype_bytes)
+    return KVCacheSpec(
+        _SPECS[attention.kind],
+        block_size,
+        int(per_token * block_size),
+        heads,
+        attention.head_size,
+        attention.head_size_v,
+        attention.window,
+        token_bytes=int(per_token),
+    )
+
+
+def local_kv_heads(attention: Attention, ranks: int) -> int:
+    """KV heads of one rank; they are replicated where ranks outnumber them."""
+    if attention.kind is AttentionKind.MLA:
+        return 1  # the latent vector is whole on every rank
+    heads = attention.num_kv_heads
+    if ranks >= heads and ranks % heads == 0:
+        return 1
+    if heads % ranks == 0:
+        return heads // ranks
+    raise Indivisible(f"{heads} KV heads cannot be shared by tensor parallel size ({ranks})")
+
+
+def state_bytes(state: RecurrentState, ranks: int, dtype_bytes: int, speculative: int = 0) -> int:
+    """Bytes of one layer's recurrent state on one rank.
+
+    `speculative` draft tokens lengthen the memory of the convolution. Where the groups do not
+    divide over the ranks, every rank gets one of its own.
+    """
+    groups = state.groups
+    if groups % ranks:
+        groups = ranks
+    channels = state.conv_channels + groups * state.group_channels
+    conv = divide("the channels of the convolution", channels, ranks)
+    heads = divide("the heads of the recurrent state", state.heads, ranks)
+    width = DTYPE_BYTES[state.dtype] if state.dtype is not None else dtype_bytes
+    columns = state.conv_kernel - 1 + speculative
+    return conv * columns * dtype_bytes + heads * state.head_elements * width
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
