@@ -82,6 +82,10 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         body = _estimated(config, facts, scheme, family_known=family is not None)
     notes += body.notes
 
+    drafts = body.drafts
+    if drafts and facts.parameters == _count(body):
+        drafts = ()  # the total leaves no room for them
+
     dtype = config.dtype or text.dtype
     if dtype is None or dtype not in ("bfloat16", "float16", "float32"):
         dtype = "bfloat16"
@@ -114,7 +118,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         towers=body.towers,
         multimodal_prefix=body.multimodal_prefix,
         deepstack_levels=body.deepstack_levels,
-        drafts=body.drafts,
+        drafts=drafts,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
     )
@@ -154,9 +158,10 @@ def _estimated(
 
 
 def _count(body: Body) -> int:
-    layers = sum(module.elements for layer in body.layers for module in layer.modules)
+    modules = [module for layer in body.layers for module in layer.modules]
+    modules += [*body.final, *(module for tower in body.towers for module in tower.modules)]
     head = body.lm_head.elements if body.lm_head is not None else 0
-    return body.embedding.elements + layers + sum(m.elements for m in body.final) + head
+    return body.embedding.elements + head + sum(module.elements for module in modules)
 
 
 def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[str, float]:

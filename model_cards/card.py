@@ -51,6 +51,13 @@ class Draft:
     head: Embedding | None = None
     rotary: tuple[RotaryCache, ...] = ()
 
+    def every_module(self) -> Iterator[Module]:
+        """Its own weight modules."""
+        for layer in self.layers:
+            yield from layer.modules
+        yield from self.modules
+        yield from (module for module in (self.embedding, self.head) if module is not None)
+
 
 class Fidelity(Enum):
     """How well a card describes its checkpoint."""
@@ -146,10 +153,21 @@ class ModelCard:
         for tower in self.towers:
             yield from tower.modules
 
+    def checkpoint_modules(self) -> Iterator[Module]:
+        """Every weight module of the checkpoint: the served model's and its drafts'."""
+        yield from self.modules()
+        for draft in self.drafts:
+            yield from draft.every_module()
+
     @property
     def parameters(self) -> int:
-        """Logical parameters (quantization scales and packing not counted)."""
+        """Logical parameters of the served model (quantization scales and packing not counted)."""
         return sum(module.elements for module in self.modules())
+
+    @property
+    def checkpoint_parameters(self) -> int:
+        """Logical parameters of the whole checkpoint, drafts included."""
+        return sum(module.elements for module in self.checkpoint_modules())
 
     @property
     def active_parameters(self) -> int:
@@ -182,7 +200,7 @@ class ModelCard:
     def weight_bytes(self) -> int:
         """Bytes of the checkpoint's tensors as this card models them."""
         width = DTYPE_BYTES[self.dtype]
-        return sum(module_bytes(module, width) for module in self.modules())
+        return sum(module_bytes(module, width) for module in self.checkpoint_modules())
 
     def caches(self) -> Iterator[Cache]:
         """What every layer keeps, in order."""

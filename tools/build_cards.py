@@ -83,18 +83,30 @@ def slim_quantization(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def correct(row: dict[str, Any], config: dict[str, Any]) -> str | None:
-    """Put right what a reconstructed config leaves out and its published total proves."""
+    """Put right what a reconstructed config leaves out and its published total proves.
+
+    The total counts the scales of an FP8 checkpoint, so it tells which matrices have some.
+    """
     settings = config.get("quantization_config") or {}
-    if (
-        row["reconstructed"]
-        and config.get("model_type") == "qwen3_moe"
-        and settings.get("quant_method") == "fp8"
-        and "modules_to_not_convert" not in settings
-    ):
-        last = config["num_hidden_layers"] - 1
-        gates = f"model.layers.{{0-{last}}}.mlp.gate"
-        settings["modules_to_not_convert"] = ["lm_head", gates]
-        return "modules_to_not_convert: the total's scale count shows unquantized routers"
+    if not row["reconstructed"] or settings.get("quant_method") != "fp8":
+        return None
+    skipped = settings.setdefault("modules_to_not_convert", [])
+    layers = f"{{0-{config.get('num_hidden_layers', 0) - 1}}}"
+    match config.get("model_type"):
+        case "qwen3_moe" if not skipped:
+            skipped += ["lm_head", f"model.layers.{layers}.mlp.gate"]
+            return "modules_to_not_convert: the total's scale count shows unquantized routers"
+        case "qwen3_next" if not skipped:
+            skipped += ["lm_head", f"model.layers.{layers}.linear_attn.in_proj_ba", "mtp.fc"]
+            return "modules_to_not_convert: the total's scale count leaves out b, a and mtp.fc"
+        case "qwen3_5" | "qwen3_5_moe" if not any("visual." in path for path in skipped):
+            blocks = f"model.visual.blocks.{{0-{config['vision_config']['depth'] - 1}}}"
+            for name in ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2"):
+                skipped.append(f"{blocks}.{name}")
+            skipped += ["model.visual.merger.linear_fc1", "model.visual.merger.linear_fc2"]
+            return "modules_to_not_convert: the total's scale count shows an unquantized tower"
+    if not skipped:
+        del settings["modules_to_not_convert"]
     return None
 
 
