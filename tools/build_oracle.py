@@ -1,11 +1,11 @@
 """Make `tests/data/oracle.jsonl`: what vLLM 0.33.0's own code answered, case by case.
 
-    python tools/build_oracle.py CASES.jsonl ANSWERS.jsonl
+    python tools/build_oracle.py ANSWERS.jsonl CONFIGS_FOLDER
 
 The answers come from vLLM's classes run on CPU with its CUDA platform faked (memory on the meta
-device): engine config, model construction, weight post-processing and the KV planner. Kept of
-each: the case, the defaults vLLM resolved, bytes by module class for each pipeline stage before
-and after post-processing, and the KV plan.
+device): engine config, model construction, weight post-processing and the KV planner. Rows keep
+their form; what no check reads is left out. Where the bundled config of a model was corrected,
+`config_patch` gives back what vLLM was asked with.
 """
 
 from __future__ import annotations
@@ -15,93 +15,72 @@ import json
 from pathlib import Path
 from typing import Any
 
+from model_cards.sources.bundled import find_entry
+
 OUTPUT = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
-SPEC_FIELDS = (
-    "type", "block_size", "page_size_bytes", "num_kv_heads", "head_size", "head_size_v",
-    "sliding_window", "attention_chunk_size", "dtype", "mamba_cache_mode",
+
+KEPT = (
+    "id", "model", "gpu", "tp", "pp", "engine", "config_patch", "usage", "language_model_only",
+    "draft_own", "vllm", "defaults", "refusal", "kv_mem",
 )  # fmt: skip
+KEPT_OF_KV = (
+    "attn_backends", "pool_bytes_per_block_per_rank", "blocks_per_max_len_request_per_group",
+    "available_kv_bytes", "num_blocks", "tokens_printed", "max_concurrency", "max_model_len_out",
+)  # fmt: skip
+ERROR_CHARACTERS = 300
 
 
 def slim_rank(rank: dict[str, Any]) -> dict[str, Any]:
-    post = rank.get("post") or {}
-    slim = {
-        "built": rank["target"]["total"],
-        "built_by_class": rank["target"]["by_class"],
-        "class": rank["target_class"],
-    }
+    """Bytes as built by class, and after loading."""
+    slim: dict[str, Any] = {"target": {key: rank["target"][key] for key in ("total", "by_class")}}
     if "draft" in rank:
-        slim["draft"] = rank["draft"]["total"]
+        slim["draft"] = {key: rank["draft"][key] for key in ("total", "by_class")}
+    post = rank.get("post")
     if post:
-        slim |= {
-            "loaded": post["total"],
-            "loaded_by_class": post["by_class"],
-            "other": post["other_by_attr"],
+        slim["post"] = {
+            "total": post["total"],
+            "delta": post["delta"],
+            "other_by_attr": post["other_by_attr"],
             "failed": sorted(post["failed"]),
         }
     return slim
 
 
-def slim_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: spec[key] for key in SPEC_FIELDS if key in spec}
-    if "members" in spec:
-        kept["members"] = [{**m, "spec": slim_spec(m["spec"])} for m in spec["members"]]
-    return kept
+def slim_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what the checks read."""
+    slim = {key: row[key] for key in KEPT if row.get(key) is not None}
+    if "ranks" in row:
+        slim["ranks"] = [slim_rank(rank) for rank in row["ranks"]]
+    for key in ("kv", "kv_with_4x_memory"):
+        if row.get(key):
+            slim[key] = {name: row[key][name] for name in KEPT_OF_KV}
+    for key in ("error", "kv_error"):
+        if key in row:
+            slim[key] = row[key][:ERROR_CHARACTERS]
+    return slim
 
 
-def slim_kv(kv: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "backends": kv["attn_backends"],
-        "groups": [{"layers": g["layers"], "spec": slim_spec(g["spec"])} for g in kv["groups"]],
-        "bytes_per_block": kv["pool_bytes_per_block_per_rank"],
-        "blocks_per_request": kv["blocks_per_max_len_request_per_group"],
-        "available": kv["available_kv_bytes"],
-        "num_blocks": kv["num_blocks"],
-        "tokens": kv["tokens_printed"],
-        "concurrency": kv["max_concurrency"],
-        "max_model_len": kv["max_model_len_out"],
-    }
+def asked_config(row: dict[str, Any], configs: Path) -> dict[str, Any] | None:
+    """The patch that makes the bundled config what vLLM was given, None if it is that."""
+    bundled = find_entry(row["model"].replace("__", "/", 1))
+    if bundled is None or not bundled.corrected:
+        return None
+    config = json.loads((configs / row["model"] / "config.json").read_text())
+    return {"quantization_config": config["quantization_config"]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", type=Path)
-    parser.add_argument("answers", type=Path)
+    parser.add_argument("answers", type=Path, help="rows as the oracle wrote them")
+    parser.add_argument("configs", type=Path, help="the configs vLLM was asked with")
     arguments = parser.parse_args()
-    cases = {}
-    for line in arguments.cases.read_text().splitlines():
-        case = json.loads(line)
-        cases[case["id"]] = case
-    written = 0
+    rows = [json.loads(line) for line in arguments.answers.read_text().splitlines()]
+    for row in rows:
+        row["config_patch"] = row.get("config_patch") or asked_config(row, arguments.configs)
     with OUTPUT.open("w") as out:
-        for line in arguments.answers.read_text().splitlines():
-            answer = json.loads(line)
-            case = cases[answer["id"]]
-            model = case["model"]
-            row: dict[str, Any] = {
-                "id": answer["id"],
-                "model": model.replace("__", "/", 1) if isinstance(model, str) else model,
-                "gpu": answer["gpu"],
-                "tp": case.get("tp", 1),
-                "pp": case.get("pp", 1),
-                "engine": case.get("engine", {}),
-            }
-            for key in ("config_patch", "usage", "language_model_only", "draft_own"):
-                if case.get(key):
-                    row[key] = case[key]
-            if "error" in answer:
-                row["error"] = answer["error"][:400]
-            else:
-                row["defaults"] = answer["defaults"]
-                row["ranks"] = [slim_rank(rank) for rank in answer["ranks"]]
-                for source, target in (("kv", "kv"), ("kv_with_4x_memory", "kv_4x")):
-                    if answer.get(source):
-                        row[target] = slim_kv(answer[source])
-                if "kv_error" in answer:
-                    row["kv_error"] = answer["kv_error"][:400]
-                row["kv_memory"] = case.get("kv_mem", [20 * 2**30])
-            out.write(json.dumps(row, separators=(",", ":")) + "\n")
-            written += 1
-    print(f"{OUTPUT.name}: {written} cases, {OUTPUT.stat().st_size / 1024:.0f} KiB")
+        for row in rows:
+            out.write(json.dumps(slim_row(row), separators=(",", ":")) + "\n")
+    print(f"{OUTPUT.name}: {len(rows)} cases, {OUTPUT.stat().st_size / 1024:.0f} KiB")
 
 
 if __name__ == "__main__":

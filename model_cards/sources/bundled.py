@@ -39,6 +39,7 @@ class Entry:
     license: str | None
     source: str
     reconstructed: bool
+    corrected: bool  # a reconstructed config that its published total put right
     quantized: bool
 
 
@@ -88,6 +89,7 @@ def find_entry(model_id: str) -> Entry | None:
         row.get("license"),
         row["source"],
         bool(row.get("reconstructed")),
+        bool(row.get("corrected")),
         quantized,
     )
 

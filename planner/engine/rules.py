@@ -13,6 +13,7 @@ from planner.engine.attention import FP8_KV_DTYPES, fp8_kv_cache_problem, is_mod
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.flags import accepts_choice
+from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release
 
 # Lowest compute capability of a quantization method in the stock wheel (get_min_capability).
@@ -24,19 +25,19 @@ _LISTED = {"mxfp4": "mxfp4"}
 
 def refusals(
     card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
-) -> tuple[str, ...]:
+) -> tuple[Refusal, ...]:
     """Why vLLM would not start, most basic first; empty if no rule is broken."""
     found = [
-        _wheel(device),
-        _architecture(card, release),
-        _heads(card, config),
-        _length(card, config),
-        _batch(config),
-        _quantization(card, device, release),
-        _kv_dtype(card, device, config, release),
-        _dtype(device, config),
+        (RefusalKind.WHEEL, _wheel(device)),
+        (RefusalKind.ARCHITECTURE, _architecture(card, release)),
+        (RefusalKind.HEADS, _heads(card, config)),
+        (RefusalKind.MAX_MODEL_LEN, _length(card, config)),
+        (RefusalKind.BATCH, _batch(config)),
+        (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
+        (RefusalKind.BACKEND, _kv_dtype(card, device, config, release)),
+        (RefusalKind.DTYPE, _dtype(device, config)),
     ]
-    return tuple(reason for reason in found if reason is not None)
+    return tuple(Refusal(kind, reason) for kind, reason in found if reason is not None)
 
 
 def _wheel(device: DeviceFacts) -> str | None:

@@ -25,6 +25,12 @@ class RankBuffers:
     inputs: int = 0  # token ids, positions, request state
     hidden: int = 0  # hidden states received from the previous pipeline stage
     attention: int = 0  # FlashInfer's log-sum-exp
+    deepstack: int = 0  # the tower's features for the first decoder layers
+
+    @property
+    def model(self) -> int:
+        """What the model object itself holds: part of what vLLM says loading took."""
+        return self.attention + self.deepstack
 
     @property
     def total(self) -> int:
@@ -48,7 +54,19 @@ def persistent_buffers(
         sampler = seqs * card.vocab_size * 4 + seqs * -(-card.vocab_size // 32) * 4
     inputs = tokens * (4 + 8 + 1) + 12 * seqs if config.model_runner_v2 else 0
     hidden = 0 if first_stage else 2 * tokens * card.hidden_size * config.dtype_bytes
-    return RankBuffers(sampler, inputs, hidden, _flashinfer_bytes(card, config, device, backends))
+    return RankBuffers(
+        sampler,
+        inputs,
+        hidden,
+        _flashinfer_bytes(card, config, device, backends),
+        _deepstack_bytes(card, config) if first_stage else 0,
+    )
+
+
+def _deepstack_bytes(card: ModelCard, config: ResolvedConfig) -> int:
+    """A batch of hidden states for every level, kept even where only text is served."""
+    width = card.hidden_size * config.dtype_bytes
+    return card.deepstack_levels * config.max_num_batched_tokens * width
 
 
 def _flashinfer_bytes(

@@ -76,3 +76,13 @@ def stage_layers(card: ModelCard, stages: int) -> list[tuple[Layer, ...]]:
         split.append(card.layers[start : start + share])
         start += share
     return split
+
+
+def stage_caches(card: ModelCard, stages: int) -> list[frozenset[int]]:
+    """Indices of the caches (`card.caches()`) of each pipeline stage."""
+    split, start = [], 0
+    for layers in stage_layers(card, stages):
+        count = sum(len(layer.caches) for layer in layers)
+        split.append(frozenset(range(start, start + count)))
+        start += count
+    return split

@@ -16,6 +16,7 @@ from model_cards import Attention, ModelCard
 from planner.engine.attention import AttentionBackend, attention_backends
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
+from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import refusals
 from planner.engine_config import EngineConfig
@@ -27,8 +28,8 @@ from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
 from planner.memory.kv_groups import group_layers
 from planner.memory.kv_specs import WHOLE
-from planner.memory.parallel import Indivisible, stage_layers
-from planner.memory.weights import Layout, RankWeights, weights_per_stage
+from planner.memory.parallel import Indivisible, stage_caches, stage_layers
+from planner.memory.weights import RankWeights, layout_of, weights_per_stage
 from planner.quantity import Basis, Quantity, total
 
 # A launch is said to start (or not to) when its chance of refusal is beyond these.
@@ -45,23 +46,24 @@ class Answer(Enum):
     NO = "no"
 
 
-class Cause(Enum):
-    """What decides the answer."""
-
-    FITS = "fits"
-    RULE = "a rule of vLLM"
-    START_CHECK = "free memory at start"
-    KV_CACHE = "memory left for the KV cache"
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer, the first reason for it, and the chance that vLLM refuses to start."""
 
     answer: Answer
-    cause: Cause
-    reason: str
+    refusal: Refusal | None  # None if it fits
     chance_of_refusal: float
+
+    @property
+    def reason(self) -> str:
+        """The reason in one line."""
+        return self.refusal.reason if self.refusal is not None else "fits"
+
+    @property
+    def breaks_a_rule(self) -> bool:
+        """Whether vLLM refuses whatever the memory."""
+        memory = (RefusalKind.FREE_MEMORY, RefusalKind.KV_ROOM)
+        return self.refusal is not None and self.refusal.kind not in memory
 
     @property
     def ok(self) -> bool:
@@ -178,8 +180,7 @@ def plan_memory(
         ranks = _ranks(card, rig, resolved, device, backends, release, requested)
         kv_plans = _kv_plans(card, resolved, device, backends, release, ranks)
     except Indivisible as error:
-        if str(error) not in broken:
-            broken.append(str(error))
+        broken.append(Refusal(RefusalKind.DIVISIBLE, str(error)))
     free = _free_at_start(slot, device_total, device, config, release)
     if not ranks or not kv_plans:
         raise Refused(broken)
@@ -211,9 +212,9 @@ def plan_memory(
 class Refused(PlanError):
     """vLLM refuses the layout itself (a dimension that does not divide): there is no budget."""
 
-    def __init__(self, reasons: list[str]) -> None:
-        super().__init__(reasons[0])
-        self.reasons = tuple(reasons)
+    def __init__(self, refusals: list[Refusal]) -> None:
+        super().__init__(refusals[0].reason)
+        self.refusals = tuple(refusals)
 
 
 def _device_total(slot: Device) -> Quantity:
@@ -264,17 +265,7 @@ def _ranks(
     requested: Quantity,
 ) -> list[RankMemory]:
     given = config.given
-    experts_over = given.tensor_parallel_size * given.data_parallel_size
-    layout = Layout(
-        given.tensor_parallel_size,
-        given.pipeline_parallel_size,
-        experts_over if given.enable_expert_parallel and card.is_moe else 1,
-        config.dtype_bytes,
-        device.capability,
-        encoders=not given.language_model_only,
-        encoders_split=given.mm_encoder_tp_mode != "data",
-    )
-    parts = weights_per_stage(card, layout)
+    parts = weights_per_stage(card, layout_of(card, config, device))
     stages = stage_layers(card, given.pipeline_parallel_size)
     non_torch = _non_torch(rig, device, given, release)
     ranks = []
@@ -342,11 +333,7 @@ def _kv_plans(
     """The KV cache for the pool as expected, at its lower and at its upper end."""
     specs = cache_specs(card, config, device, backends)
     groups = group_layers(specs, hybrid=not config.given.disable_hybrid_kv_cache_manager)
-    stages, start = [], 0
-    for layers in stage_layers(card, config.given.pipeline_parallel_size):
-        count = sum(len(layer.caches) for layer in layers)
-        stages.append(frozenset(range(start, start + count)))
-        start += count
+    stages = stage_caches(card, config.given.pipeline_parallel_size)
 
     def plan(pools: list[float]) -> KVCachePlan:
         return plan_kv_cache(
@@ -368,7 +355,7 @@ def _kv_plans(
 
 
 def _verdict(
-    broken: list[str],
+    broken: list[Refusal],
     ranks: list[RankMemory],
     kv: KVCachePlan,
     requested: Quantity,
@@ -377,7 +364,7 @@ def _verdict(
     release: Release,
 ) -> Verdict:
     if broken:
-        return Verdict(Answer.NO, Cause.RULE, broken[0], 1.0)
+        return Verdict(Answer.NO, broken[0], 1.0)
     start_check = (requested - free).chance_below(0)  # that what is requested is free
     need = kv.needed_bytes
     pools = [rank.kv_cache for rank in ranks]
@@ -388,19 +375,19 @@ def _verdict(
         kv_check = worst if not config.auto_length else max(p.chance_below(1) for p in pools)
     refusal = 1 - start_check * (1 - kv_check)
     if refusal <= _SURE:
-        return Verdict(Answer.YES, Cause.FITS, "fits", refusal)
+        return Verdict(Answer.YES, None, refusal)
     answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
     if 1 - start_check > kv_check:
-        cause = Cause.START_CHECK
+        kind = RefusalKind.FREE_MEMORY
         reason = (
             f"free memory at start ({free.value / GIB:.2f} GiB) is less than what "
             f"--gpu-memory-utilization {config.gpu_memory_utilization:g} asks for "
             f"({requested.value / GIB:.2f} GiB)"
         )
     else:
-        cause = Cause.KV_CACHE
+        kind = RefusalKind.KV_ROOM
         reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)
-    return Verdict(answer, cause, reason, refusal)
+    return Verdict(answer, Refusal(kind, reason), refusal)
 
 
 def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:

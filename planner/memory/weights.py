@@ -21,6 +21,8 @@ from model_cards.modules import (
     RotaryCache,
     Tensor,
 )
+from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import DeviceFacts
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
 from planner.memory.repacking import Capability, experts_bytes, linear_bytes
 
@@ -36,6 +38,21 @@ class Layout:
     capability: Capability | None = None
     encoders: bool = True  # not with --language-model-only
     encoders_split: bool = True  # not with --mm-encoder-tp-mode data
+
+
+def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> Layout:
+    """How a launch lays the weights out; experts spread over all tensor and data ranks."""
+    given = config.given
+    experts_over = given.tensor_parallel_size * given.data_parallel_size
+    return Layout(
+        given.tensor_parallel_size,
+        given.pipeline_parallel_size,
+        experts_over if given.enable_expert_parallel and card.is_moe else 1,
+        config.dtype_bytes,
+        device.capability,
+        encoders=not given.language_model_only,
+        encoders_split=given.mm_encoder_tp_mode != "data",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from planner.engine.attention import fp8_kv_cache_problem
 from planner.engine.device import Platform, device_facts
 from planner.engine.releases import Release
 from planner.engine_config import EngineConfig
-from planner.memory.plan import Answer, Cause, MemoryPlan, Refused, plan_memory
+from planner.memory.plan import Answer, MemoryPlan, Refused, plan_memory
 from planner.recommendation.requirements import Requirements
 from planner.speed.step import MissingFact, SpeedEstimate, predict_speed
 
@@ -104,7 +104,7 @@ def _settle_layout(
             return Unfit(str(error), None, 0)
         if _works(memory, requirements):
             return Settled(memory, speed_or_none(memory, requirements), reasons)
-        if memory.starts.cause is Cause.RULE or (nearest is None and _hopeless(memory)):
+        if memory.starts.breaks_a_rule or (nearest is None and _hopeless(memory)):
             return _unfit(memory, requirements)
         if nearest is None or excess_bytes(memory) < excess_bytes(nearest):
             nearest = memory

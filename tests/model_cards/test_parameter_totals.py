@@ -74,7 +74,10 @@ def test_parameters_equal_the_published_total(entry: Entry) -> None:
         assert card.checkpoint_parameters + scales(card) + extra == entry.parameters
     elif card.format_kind == "w8a8" or "dynamic" in entry.model_id:
         # Published for some revisions with, for some without the scales.
-        assert entry.parameters in (card.checkpoint_parameters, card.checkpoint_parameters + scales(card))
+        assert entry.parameters in (
+            card.checkpoint_parameters,
+            card.checkpoint_parameters + scales(card),
+        )
     elif card.format_kind == "fp8":  # static: a handful of scalars
         assert abs(card.checkpoint_parameters - entry.parameters) <= scales(card)
     else:

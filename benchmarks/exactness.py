@@ -1,0 +1,315 @@
+"""How exact the memory plan is: every case vLLM's own code answered, theirs against ours.
+
+    python benchmarks/exactness.py [FILE] [--json] [--only TEXT] [--all]
+
+FILE has one JSON object a line: `model`, `gpu`, `tp`, `pp`, `engine` and vLLM's answers (`ranks`,
+`kv`, or `refusal`); without it, the cases of the test suite. Printed are the cases that differ
+(with --all every one), then a table by architecture and the totals. A case that is not modelled
+counts as wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from hardware_db import find_gpu
+from model_cards.build import Facts, build_card
+from model_cards.card import ModelCard, Origin
+from model_cards.config import Config
+from model_cards.errors import CardError
+from model_cards.sources.bundled import bundled_config
+from planner.engine.attention import attention_backends
+from planner.engine.defaults import resolve
+from planner.engine.device import device_facts
+from planner.engine.refusal import Refusal, RefusalKind
+from planner.engine.releases import find_release
+from planner.engine.rules import refusals
+from planner.engine_config import EngineConfig
+from planner.errors import PlanError
+from planner.memory.buffers import persistent_buffers
+from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
+from planner.memory.kv_groups import group_layers
+from planner.memory.parallel import Indivisible, stage_caches
+from planner.memory.weights import layout_of, weights_per_stage
+
+CASES = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
+GPUS = {
+    "H100-80": "h100-sxm",
+    "H200-141": "h200",
+    "A100-80": "a100-sxm-80gb",
+    "L40S-48": "l40s",
+    "RTX4090-24": "rtx-4090",
+    "RTX5090-32": "rtx-5090",
+    "B200-180": "b200",
+    "T4-16": "t4",
+}
+RELEASE = "0.33.0"
+_KNOWN = frozenset(f.name for f in fields(EngineConfig))
+
+
+class NotModelledError(Exception):
+    """vplan has no rule for this case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What vplan says of a case."""
+
+    refusal: Refusal | None = None
+    weights: tuple[int, ...] = ()  # of each stage, with what stays allocated beside them
+    kv: KVCachePlan | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """One case, compared."""
+
+    id: str
+    architecture: str
+    not_modelled: str | None = None
+    weights: list[tuple[int, int]] = field(default_factory=list)  # (theirs, ours) of each stage
+    weights_scored: bool = False
+    kv: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    kv_scored: bool = False
+    refusal: str | None = None
+    refusal_ours: str | None = None
+
+    @property
+    def weights_exact(self) -> bool:
+        """Whether every stage is byte for byte the same."""
+        return self.weights_scored and bool(self.weights) and all(a == b for a, b in self.weights)
+
+    @property
+    def kv_exact(self) -> bool:
+        """Whether blocks, tokens and concurrency are the same."""
+        return self.kv_scored and bool(self.kv) and all(a == b for a, b in self.kv.values())
+
+    @property
+    def refusal_right(self) -> bool:
+        """Whether vplan refuses for the same class of reason."""
+        return self.refusal is not None and self.refusal == self.refusal_ours
+
+    @property
+    def worst(self) -> float:
+        """Largest relative difference of the weights."""
+        if not self.weights:
+            return 1.0
+        return max(abs(ours - theirs) / theirs for theirs, ours in self.weights)
+
+    @property
+    def right(self) -> bool:
+        """Whether everything vLLM answered is the same."""
+        if self.refusal is not None and not self.kv_scored and not self.weights_scored:
+            return self.refusal_right
+        weights = self.weights_exact or not self.weights_scored
+        return weights and (self.kv_exact or not self.kv_scored) and not self.not_modelled
+
+
+def config_of(row: dict[str, Any]) -> tuple[str, Config, Config | None]:
+    """Id, config.json as vLLM was given it, and the quantization's side file."""
+    model_id = row["model"].replace("__", "/", 1)
+    bundled = bundled_config(model_id)
+    if bundled is None:
+        raise NotModelledError(f"{model_id} is not bundled")
+    config, side = bundled
+    values = {key: config.raw(key) for key in config} | (row.get("config_patch") or {})
+    # vLLM fills what a config leaves out with the model class's defaults.
+    return model_id, Config(values, config.where, complete=True), side
+
+
+def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
+    """vplan's answer to a case."""
+    if not card.exact:
+        raise NotModelledError(card.notes[0] if card.notes else "estimated")
+    engine = dict(row["engine"])
+    if row.get("language_model_only"):
+        engine["language_model_only"] = True
+    unknown = set(engine) - _KNOWN
+    if unknown:
+        raise NotModelledError(f"setting {', '.join(sorted(unknown))}")
+    if row.get("usage", "server") != "server":
+        raise NotModelledError("the offline LLM class")
+    device = device_facts(find_gpu(GPUS[row["gpu"]]).gpu)
+    given = EngineConfig(tensor_parallel_size=row["tp"], pipeline_parallel_size=row["pp"], **engine)
+    release = find_release(RELEASE)
+    config = resolve(card, device, given, release)
+    broken = refusals(card, device, config, release)
+    if broken:
+        return Ours(refusal=broken[0])
+    backends = attention_backends(card, device, config.kv_cache_dtype)
+    try:
+        stages = weights_per_stage(card, layout_of(card, config, device))
+        groups = group_layers(
+            cache_specs(card, config, device, backends),
+            hybrid=not given.disable_hybrid_kv_cache_manager,
+        )
+    except Indivisible as error:
+        return Ours(refusal=Refusal(RefusalKind.DIVISIBLE, str(error)))
+    weights = []
+    for index, parts in enumerate(stages):
+        buffers = persistent_buffers(
+            card,
+            config,
+            device,
+            tuple(backends.values()),
+            first_stage=index == 0,
+            last_stage=index == len(stages) - 1,
+        )
+        weights.append(parts.total + buffers.model)
+    kv_row = row.get("kv") or row.get("kv_with_4x_memory") or {}
+    pools = row.get("kv_mem") or kv_row.get("available_kv_bytes") or [20 * 2**30]
+    pools = (list(pools) * row["pp"])[: row["pp"]]
+    if "kv" in row:
+        pools = kv_row["available_kv_bytes"][: row["pp"]]
+    kv = plan_kv_cache(
+        groups,
+        stage_caches(card, given.pipeline_parallel_size),
+        pools,
+        max_model_len=config.max_model_len,
+        in_flight_tokens=config.in_flight_tokens,
+        auto_length=config.auto_length,
+        blocks_override=given.num_gpu_blocks_override,
+    )
+    refusal = None
+    if not kv.fits:
+        refusal = Refusal(RefusalKind.KV_ROOM, f"{kv.shortfall_bytes} bytes are missing")
+    return Ours(refusal, tuple(weights), kv)
+
+
+def compare(row: dict[str, Any]) -> Result:
+    """One case, theirs against ours."""
+    result = Result(row["id"], "?", refusal=row.get("refusal"))
+    result.kv_scored = "kv" in row
+    ranks = row.get("ranks", [])
+    result.weights_scored = bool(ranks) and all(
+        rank.get("post") and not rank["post"]["failed"] for rank in ranks
+    )
+    try:
+        model_id, config, side = config_of(row)
+        result.architecture = config.architectures[0]
+        card = build_card(model_id, config, Origin("bundled", "case"), Facts(side_file=side))
+        ours = plan_case(row, card)
+    except (NotModelledError, CardError, PlanError) as error:
+        result.not_modelled = str(error)
+        return result
+    if ours.refusal is not None:
+        result.refusal_ours = ours.refusal.kind.value
+    for rank, mine in zip(ranks, ours.weights, strict=False):
+        theirs = rank.get("post", {}).get("total") or rank["target"]["total"]
+        result.weights.append((theirs, mine))
+    if ours.kv is not None and result.kv_scored:
+        kv = row["kv"]
+        result.kv = {
+            "bytes_per_block": (
+                kv["pool_bytes_per_block_per_rank"],
+                list(ours.kv.bytes_per_block),
+            ),
+            "blocks_per_request": (
+                sum(kv["blocks_per_max_len_request_per_group"]),
+                ours.kv.blocks_per_request,
+            ),
+            "num_blocks": (kv["num_blocks"], ours.kv.num_blocks),
+            "tokens": (kv["tokens_printed"], ours.kv.tokens),
+            "concurrency": (round(kv["max_concurrency"], 6), round(ours.kv.concurrency, 6)),
+            "max_model_len": (kv["max_model_len_out"], ours.kv.max_model_len),
+        }
+    return result
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The cases of a file."""
+    for line in path.read_text("utf-8").splitlines():
+        if line.strip():
+            yield json.loads(line)
+
+
+def summary(results: list[Result]) -> dict[str, Any]:
+    """The totals, and every case that differs."""
+    weights = [r for r in results if r.weights_scored]
+    kv = [r for r in results if r.kv_scored]
+    refused = [r for r in results if r.refusal is not None]
+    modelled = [r.worst for r in weights if r.weights]
+    return {
+        "cases": len(results),
+        "weights_scored": len(weights),
+        "weights_exact": sum(r.weights_exact for r in weights),
+        "weights_worst_relative": max(modelled, default=0.0),
+        "kv_scored": len(kv),
+        "kv_exact": sum(r.kv_exact for r in kv),
+        "refusals": len(refused),
+        "refusals_right": sum(r.refusal_right for r in refused),
+        "not_modelled": [r.id for r in results if r.not_modelled],
+        "differences": [asdict(r) for r in results if not r.right],
+    }
+
+
+def print_case(result: Result) -> None:
+    """One case, a line for each component."""
+    name = f"{result.id} ({result.architecture})"
+    if result.not_modelled:
+        print(f"{name}: not modelled: {result.not_modelled}")
+    if result.refusal is not None:
+        print(f"{name}: refusal: theirs {result.refusal}, ours {result.refusal_ours}")
+    elif result.refusal_ours is not None:
+        print(f"{name}: ours refuses: {result.refusal_ours}")
+    for stage, (theirs, ours) in enumerate(result.weights):
+        scored = "" if result.weights_scored else " (not scored: loading was incomplete)"
+        share = (ours - theirs) / theirs
+        print(
+            f"{name}: weights, stage {stage}: {theirs} {ours} {ours - theirs:+} {share:+.4%}{scored}"
+        )
+    for key, (theirs, ours) in result.kv.items():
+        if theirs != ours:
+            print(f"{name}: {key}: {theirs} {ours}")
+
+
+def print_table(results: list[Result]) -> None:
+    """Exact of scored, by architecture."""
+    print(f"{'architecture':44} {'weights':>11} {'KV cache':>11} {'refusals':>9}")
+    for architecture in sorted({r.architecture for r in results}):
+        of = [r for r in results if r.architecture == architecture]
+        weights = [r for r in of if r.weights_scored]
+        kv = [r for r in of if r.kv_scored]
+        refused = [r for r in of if r.refusal is not None]
+        print(
+            f"{architecture:44} {sum(r.weights_exact for r in weights):5}/{len(weights):<5} "
+            f"{sum(r.kv_exact for r in kv):5}/{len(kv):<5} "
+            f"{sum(r.refusal_right for r in refused):4}/{len(refused):<4}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, nargs="?", default=CASES)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--only", default="", help="cases whose id or architecture contains this")
+    parser.add_argument("--all", action="store_true", help="print every case")
+    arguments = parser.parse_args()
+    results = [compare(row) for row in read_rows(arguments.file)]
+    if arguments.only:
+        wanted = arguments.only.lower()
+        results = [r for r in results if wanted in f"{r.id} {r.architecture}".lower()]
+    totals = summary(results)
+    if arguments.json:
+        print(json.dumps(totals))
+        return
+    for result in results:
+        if arguments.all or not result.right:
+            print_case(result)
+    print()
+    print_table(results)
+    print(
+        f"\n{totals['cases']} cases: weights {totals['weights_exact']}/{totals['weights_scored']} "
+        f"exact, KV cache {totals['kv_exact']}/{totals['kv_scored']} exact, refusals "
+        f"{totals['refusals_right']}/{totals['refusals']} right, "
+        f"{len(totals['not_modelled'])} not modelled"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Refusal: why vLLM does not start, by class and in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class RefusalKind(Enum):
+    """What a refusal is about."""
+
+    WHEEL = "wheel"  # no kernels for this GPU
+    ARCHITECTURE = "unsupported_architecture"
+    HEADS = "heads"
+    MAX_MODEL_LEN = "max_model_len"
+    BATCH = "batch"
+    QUANTIZATION = "quantization"
+    BACKEND = "backend"
+    DTYPE = "dtype"
+    DIVISIBLE = "divisible"
+    VOCABULARY = "vocabulary"
+    KV_ROOM = "kv_room"
+    FREE_MEMORY = "free_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One reason, as a person reads it."""
+
+    kind: RefusalKind
+    reason: str
