@@ -259,9 +259,10 @@ def print_case(result: Result) -> None:
         print(f"{name}: ours refuses: {result.refusal_ours}")
     for stage, (theirs, ours) in enumerate(result.weights):
         scored = "" if result.weights_scored else " (not scored: loading was incomplete)"
-        share = (ours - theirs) / theirs
+        difference = ours - theirs
         print(
-            f"{name}: weights, stage {stage}: {theirs} {ours} {ours - theirs:+} {share:+.4%}{scored}"
+            f"{name}: weights, stage {stage}: {theirs} {ours} {difference:+} "
+            f"{difference / theirs:+.4%}{scored}"
         )
     for key, (theirs, ours) in result.kv.items():
         if theirs != ours:
