@@ -79,9 +79,13 @@ def resolve(
         prefix_caching=(
             config.enable_prefix_caching
             if config.enable_prefix_caching is not None
-            else bool(card.attention_layers())  # off where nothing but states is cached
+            else _prefix_caching(card, release)
         ),
-        async_scheduling=bool(release.fact("async_scheduling")),
+        async_scheduling=bool(
+            release.fact("async_scheduling")
+            if config.pipeline_parallel_size == 1
+            else release.fact("async_scheduling_in_pipelines")
+        ),
         model_runner_v2=bool(release.fact("model_runner_v2")),
         cudagraph_sizes=_cudagraph_sizes(device, config, release, seqs, tokens),
     )
@@ -101,6 +105,13 @@ def _kv_cache_dtype(card: ModelCard, config: EngineConfig) -> str:
     if config.kv_cache_dtype == "auto" and card.kv_cache_dtype is not None:
         return card.kv_cache_dtype
     return config.kv_cache_dtype
+
+
+def _prefix_caching(card: ModelCard, release: Release) -> bool:
+    """Whether prefixes are cached by default: not where nothing but states is cached."""
+    if card.states and not release.fact("prefix_caching_of_hybrids"):
+        return False
+    return bool(card.attention_layers())
 
 
 def _batch(
@@ -138,13 +149,10 @@ def _cudagraph_sizes(
     if config.enforce_eager or device.platform is Platform.CPU:
         return ()
     style = release.fact("cudagraph_sizes")
-    if style == "fixed":
-        return (1, 2, 4, *range(8, 513, 8))
     limit = 1024 if device.is_sm100 and release.fact("cudagraph_cap_1024_on_sm100") else 512
-    if style == "step 8":
-        cap = min(seqs * 2, limit)
+    cap = min(limit, tokens) if style == "fixed" else min(seqs * 2, limit, tokens)
+    if style in ("fixed", "step 8"):
         return tuple(size for size in (1, 2, 4, *range(8, 513, 8)) if size <= cap)
-    cap = min(seqs * 2, limit, tokens)
     sizes = {size for size in (1, 2, 4) if size <= cap}
     sizes |= set(range(8, min(cap + 1, 256), 8))
     sizes |= set(range(256, cap + 1, 16))

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from planner.engine.releases import Release, read_data
+from planner.engine_config import EngineConfig
+
+
+def option(field: str, value: object) -> str:
+    """The option string that sets an EngineConfig field: a switch turned off is `--no-...`."""
+    return f"--{'no-' if value is False else ''}{field.replace('_', '-')}"
+
+
+def unknown_option(config: EngineConfig, release: Release) -> str | None:
+    """The first option that `config` needs and the release's parser does not have."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if value != field.default and not accepts_flag(release, option(field.name, value)):
+            return option(field.name, value)
+    return None
 
 
 def accepts_flag(release: Release, flag: str) -> bool:

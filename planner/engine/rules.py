@@ -12,15 +12,14 @@ from planner.engine.architectures import ModelSupport, model_support
 from planner.engine.attention import FP8_KV_DTYPES, fp8_kv_cache_problem, is_modelled
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
-from planner.engine.flags import accepts_choice
+from planner.engine.flags import accepts_choice, unknown_option
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release
 
 # Lowest compute capability of a quantization method in the stock wheel (get_min_capability).
 _MIN_CAPABILITY = {"awq": (7, 5), "gptq": (7, 5), "compressed-tensors": (7, 5)}
 _WHEEL_MIN_CAPABILITY = (7, 5)
-# A method of a checkpoint, as `--quantization` lists it.
-_LISTED = {"mxfp4": "mxfp4"}
+_WITHOUT_NVFP4 = (Platform.CPU, Platform.XPU)
 
 
 def refusals(
@@ -29,15 +28,24 @@ def refusals(
     """Why vLLM would not start, most basic first; empty if no rule is broken."""
     found = [
         (RefusalKind.WHEEL, _wheel(device)),
+        (RefusalKind.OPTION, _options(config, release)),
         (RefusalKind.ARCHITECTURE, _architecture(card, release)),
         (RefusalKind.HEADS, _heads(card, config)),
-        (RefusalKind.MAX_MODEL_LEN, _length(card, config)),
+        (RefusalKind.MAX_MODEL_LEN, _length(card, config, release)),
         (RefusalKind.BATCH, _batch(config)),
         (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
         (RefusalKind.BACKEND, _kv_dtype(card, device, config, release)),
         (RefusalKind.DTYPE, _dtype(device, config)),
     ]
     return tuple(Refusal(kind, reason) for kind, reason in found if reason is not None)
+
+
+def is_emulated(card: ModelCard, device: DeviceFacts) -> bool:
+    """Whether vLLM has no kernel for the weight format but unpacks it anew in every step.
+
+    Such a launch starts, at a fraction of the speed that bandwidth suggests.
+    """
+    return card.format_kind == "nvfp4" and device.platform is Platform.ROCM
 
 
 def _wheel(device: DeviceFacts) -> str | None:
@@ -49,6 +57,11 @@ def _wheel(device: DeviceFacts) -> str | None:
                 "it needs 7.5 (Turing) or newer"
             )
     return None
+
+
+def _options(config: ResolvedConfig, release: Release) -> str | None:
+    unknown = unknown_option(config.given, release)
+    return f"vLLM {release.name} has no option {unknown}" if unknown is not None else None
 
 
 def _architecture(card: ModelCard, release: Release) -> str | None:
@@ -71,7 +84,9 @@ def _heads(card: ModelCard, config: ResolvedConfig) -> str | None:
     return None
 
 
-def _length(card: ModelCard, config: ResolvedConfig) -> str | None:
+def _length(card: ModelCard, config: ResolvedConfig, release: Release) -> str | None:
+    if config.auto_length and not release.fact("auto_max_model_len"):
+        return f"vLLM {release.name} does not take auto for --max-model-len"
     if config.max_model_len > card.max_model_len:
         return (
             f"max_model_len ({config.max_model_len}) is greater than the model's own limit "
@@ -99,8 +114,10 @@ def _quantization(card: ModelCard, device: DeviceFacts, release: Release) -> str
     method = card.quantization
     if method is None:
         return None
-    if not accepts_choice(release, "quantization", _LISTED.get(method, method)):
+    if not accepts_choice(release, "quantization", method):
         return f"vLLM {release.name} has no quantization method {method!r}"
+    if card.format_kind == "nvfp4" and device.platform in _WITHOUT_NVFP4:
+        return f"vLLM has no NVFP4 kernels for {device.platform.value}"
     if device.platform is not Platform.CUDA or device.capability is None:
         return None
     needed = _MIN_CAPABILITY.get(method, tuple(release.fact("fp8_marlin_capability")))
