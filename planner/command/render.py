@@ -7,12 +7,30 @@ stated even where it equals the default, because defaults change between release
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
 
-from planner.engine.flags import accepts_flag
+from model_cards import ModelCard
+from planner.engine.flags import accepts_flag, option
 from planner.engine.releases import Release
+from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
+
+# Settings that are always written: why, where nobody gave them.
+_STATED: Final = {
+    "max_model_len": "all the model has",
+    "gpu_memory_utilization": "the default, stated: other releases differ",
+    "max_num_seqs": "the default here, stated: it sets the activation peak",
+    "max_num_batched_tokens": "the default here, stated for the same reason",
+}
+# Settings whose effect is worth a word, where nobody gave a reason.
+_EFFECTS: Final = {
+    "enable_expert_parallel": "whole experts on every rank",
+    "enforce_eager": "no CUDA graphs: less memory, slower",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,76 +71,37 @@ def render_command(memory: MemoryPlan, reasons: dict[str, str] | None = None) ->
 
     `reasons` are words for settings that were chosen, by EngineConfig field.
     """
-    reasons = reasons or {}
-    config, given = memory.config, memory.config.given
-    release = memory.release
-
-    def reason(field: str, otherwise: str) -> str:
-        return reasons.get(field, otherwise)
-
-    flags = []
-    if given.tensor_parallel_size > 1:
-        flags.append(
-            Flag(
-                "--tensor-parallel-size",
-                str(given.tensor_parallel_size),
-                reason("tensor_parallel_size", "as asked for"),
-            )
-        )
-    if given.pipeline_parallel_size > 1:
-        flags.append(
-            Flag(
-                "--pipeline-parallel-size",
-                str(given.pipeline_parallel_size),
-                reason("pipeline_parallel_size", "as asked for"),
-            )
-        )
-    if given.data_parallel_size > 1:
-        flags.append(Flag("--data-parallel-size", str(given.data_parallel_size), "as asked for"))
-    if given.enable_expert_parallel:
-        flags.append(Flag("--enable-expert-parallel", None, "whole experts on every rank"))
-    length = "auto" if config.auto_length else str(config.max_model_len)
-    flags.append(Flag("--max-model-len", length, reason("max_model_len", "as asked for")))
-    if given.kv_cache_memory_bytes is not None:
-        flags.append(
-            Flag("--kv-cache-memory-bytes", str(given.kv_cache_memory_bytes), "as asked for")
-        )
-    flags.append(
-        Flag(
-            "--gpu-memory-utilization",
-            f"{config.gpu_memory_utilization:g}",
-            reason("gpu_memory_utilization", "the default, stated: other releases differ"),
-        )
-    )
-    flags.append(
-        Flag(
-            "--max-num-seqs",
-            str(config.max_num_seqs),
-            reason("max_num_seqs", "the default here, stated: it sets the activation peak"),
-        )
-    )
-    flags.append(
-        Flag(
-            "--max-num-batched-tokens",
-            str(config.max_num_batched_tokens),
-            reason("max_num_batched_tokens", "the default here, stated for the same reason"),
-        )
-    )
-    if given.kv_cache_dtype != "auto":
-        flags.append(
-            Flag("--kv-cache-dtype", given.kv_cache_dtype, reason("kv_cache_dtype", "as asked for"))
-        )
-    if given.dtype != "auto":
-        flags.append(Flag("--dtype", given.dtype, "as asked for"))
-    if given.block_size is not None:
-        flags.append(Flag("--block-size", str(given.block_size), "as asked for"))
-    if given.enforce_eager:
-        flags.append(Flag("--enforce-eager", None, "no CUDA graphs: less memory, slower"))
+    flags = tuple(_flags(memory, reasons or {}))
     for flag in flags:
-        _check(flag, release)
-    return Command(memory.card.model_id, tuple(flags))
+        _check(flag, memory.release)
+    return Command(_model(memory.card), flags)
+
+
+def _flags(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator[Flag]:
+    config, given = memory.config, memory.config.given
+    for field in fields(EngineConfig):
+        name, value = field.name, getattr(given, field.name)
+        if name in _STATED:
+            otherwise = _STATED[name] if value is None else "as asked for"
+            value = getattr(config, name)
+            if name == "max_model_len" and config.auto_length:
+                value = "auto"
+        elif value == field.default:
+            continue
+        else:
+            otherwise = _EFFECTS.get(name, "as asked for")
+        words = None if isinstance(value, bool) else str(value)
+        yield Flag(option(name, value), words, reasons.get(name, otherwise))
 
 
 def _check(flag: Flag, release: Release) -> None:
     if not accepts_flag(release, flag.name):
         raise PlanError(f"vLLM {release.name} has no option {flag.name}")
+
+
+def _model(card: ModelCard) -> str:
+    """The model as vLLM takes it: it does not expand ~, and a leading dash means an option."""
+    if card.origin.kind != "folder":
+        return card.model_id
+    path = str(Path(card.model_id).expanduser())
+    return f"./{path}" if path.startswith("-") else path
