@@ -7,6 +7,14 @@ from typing import Final
 
 from planner.errors import PlanError
 
+_LARGEST: Final = 2**31 - 1  # vLLM counts tokens in int32
+
+
+def check_count(what: str, value: int) -> None:
+    """Raises `PlanError` for a number of tokens or requests that no vLLM can count."""
+    if not 1 <= value <= _LARGEST:
+        raise PlanError(f"{what} must lie between 1 and {_LARGEST:,}; {value} was asked for")
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -18,9 +26,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "output_tokens", "concurrency"):
-            value = getattr(self, name)
-            if value < 1:
-                raise PlanError(f"{name} must be at least 1; {value} was asked for")
+            check_count(name, getattr(self, name))
 
     @property
     def total_tokens(self) -> int:

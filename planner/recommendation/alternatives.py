@@ -48,11 +48,10 @@ def find_alternatives(
             continue
         if other is not None:
             others.append(_with_longest_context(other, rig, requirements, release))
-    others.sort(key=_loss)
     shorter = _with_longest_context(card, rig, requirements, release)
     return Alternatives(
         shorter if isinstance(shorter.result, Settled) else None,
-        tuple(_one_of_each_format(others)),
+        tuple(_one_of_each_format(others, requirements)),
         _on_more_gpus(card, rig, requirements, release),
     )
 
@@ -75,23 +74,26 @@ def _with_longest_context(
             break
         result = settle(card, rig, replace(requirements, context=length), release)
         if isinstance(result, Settled):
-            return Checkpoint(card, result, length)
+            reasons = {**result.reasons, "max_model_len": f"less than {context}, so that it fits"}
+            return Checkpoint(card, replace(result, reasons=reasons), length)
     return Checkpoint(card, first, context)
 
 
-def _loss(checkpoint: Checkpoint) -> tuple[bool, float]:
-    """Those that work first, then by size, largest (closest to the original) first."""
-    return isinstance(checkpoint.result, Unfit), -checkpoint.card.weight_bytes
+def _one_of_each_format(checkpoints: list[Checkpoint], asked: Requirements) -> list[Checkpoint]:
+    """The best of each weight format, smallest loss first.
 
+    Those that serve as asked, then those that work with less context, then those that do not; of
+    equals a modelled one before an estimated one, the larger (closer to the original) first.
+    """
 
-def _one_of_each_format(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
-    """The first of each weight format, modelled ones before estimated ones."""
+    def loss(checkpoint: Checkpoint) -> tuple[bool, bool]:
+        shorter = checkpoint.context < asked.context_for(checkpoint.card)
+        return isinstance(checkpoint.result, Unfit), shorter
+
     best: dict[str, Checkpoint] = {}
-    for checkpoint in checkpoints:
-        held = best.get(checkpoint.card.format_kind)
-        if held is None or (checkpoint.card.exact and not held.card.exact):
-            best[checkpoint.card.format_kind] = checkpoint
-    return sorted(best.values(), key=_loss)
+    for checkpoint in sorted(checkpoints, key=lambda c: (*loss(c), not c.card.exact)):
+        best.setdefault(checkpoint.card.format_kind, checkpoint)
+    return sorted(best.values(), key=lambda c: (*loss(c), -c.card.weight_bytes))
 
 
 def _on_more_gpus(

@@ -9,7 +9,9 @@ from typing import Final
 from hardware_db import Rig
 from model_cards import CardError, ModelCard
 from model_cards.sources.bundled import open_bundled
+from planner.engine.device import device_facts
 from planner.engine.releases import Release, find_release
+from planner.engine.rules import is_emulated
 from planner.errors import PlanError
 from planner.quantity import Quantity
 from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models
@@ -51,7 +53,7 @@ class Recommendation:
     requirements: Requirements
     release: Release
     choices: tuple[Choice, ...]
-    smallest_unfit: tuple[str, str] | None  # (model, why) of the nearest miss if nothing fits
+    smallest_unfit: tuple[str, str] | None  # (smallest model, why not) if nothing fits
 
 
 def recommend(
@@ -66,14 +68,18 @@ def recommend(
     Ordered by quality; where that cannot tell models apart, by predicted seconds for an answer,
     then by date. Raises `PlanError` if the rig's memory is not known.
     """
+    if limit < 1:
+        raise PlanError(f"limit must be at least 1; {limit} was asked for")
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
-    memory = rig.smallest.total_bytes
+    gpu, memory = rig.smallest.gpu, rig.smallest.total_bytes
     if memory is None:
-        name = rig.smallest.gpu.name
-        raise PlanError(f"usable memory of {name} is not known; give it as {name!r}:SIZE")
+        raise PlanError(
+            f"usable memory of {gpu.name} is not known; give it with the name, "
+            f"{gpu.slug}:SIZE, where SIZE is for example 11GiB"
+        )
     room = memory * rig.gpu_count
     found: list[Choice] = []
-    miss: tuple[str, str] | None = None
+    misses: list[tuple[int, str, str]] = []
     for model in _by_quality(requirements.use_case):
         if len(found) >= limit:
             break
@@ -83,8 +89,9 @@ def recommend(
         if isinstance(choice, Choice):
             found.append(choice)
         elif choice is not None:
-            miss = (model.model_id, choice)
-    return Recommendation(rig, requirements, release, in_tiers(found), miss if not found else None)
+            misses.append((model.total_parameters, model.model_id, choice))
+    smallest = min(misses)[1:] if misses and not found else None
+    return Recommendation(rig, requirements, release, in_tiers(found), smallest)
 
 
 def _by_quality(use_case: str) -> list[RatedModel]:
@@ -105,6 +112,9 @@ def best_checkpoint(
     reason: str | None = None
     works: list[Choice] = []
     for card in _cards(model.model_id):
+        if is_emulated(card, device_facts(rig.smallest.gpu)):
+            reason = f"vLLM only emulates {card.format_kind} on this GPU"
+            continue
         quality = quantized(
             model.quality(requirements.use_case), card.format_kind, model.total_parameters
         )

@@ -7,7 +7,7 @@ from typing import Final
 
 from model_cards import ModelCard
 from planner.errors import PlanError
-from planner.workload import Workload
+from planner.workload import Workload, check_count
 
 DEFAULT_CONTEXT: Final = 16384
 
@@ -26,16 +26,22 @@ class Requirements:
     def __post_init__(self) -> None:
         if self.context is None:
             return
-        if self.context < 1:
-            raise PlanError(f"the context must be at least 1 token; {self.context} was asked for")
+        check_count("the context", self.context)
         if self.context < self.workload.total_tokens:
             raise PlanError(
                 f"a context of {self.context} tokens cannot hold requests of "
                 f"{self.workload.prompt_tokens} + {self.workload.output_tokens} tokens"
             )
 
+    @property
+    def wanted_context(self) -> int:
+        """The context asked for, else the default, or more where the requests are longer."""
+        if self.context is not None:
+            return self.context
+        return max(DEFAULT_CONTEXT, self.workload.total_tokens)
+
     def context_for(self, card: ModelCard) -> int:
         """The context to plan a model with."""
         if self.context is not None:
             return self.context
-        return min(max(DEFAULT_CONTEXT, self.workload.total_tokens), card.max_model_len)
+        return min(self.wanted_context, card.max_model_len)

@@ -13,8 +13,10 @@ from math import floor
 from hardware_db import Rig
 from model_cards import AttentionKind, ModelCard
 from planner.engine.attention import fp8_kv_cache_problem
+from planner.engine.defaults import resolve
 from planner.engine.device import Platform, device_facts
 from planner.engine.releases import Release
+from planner.engine.rules import is_emulated
 from planner.engine_config import EngineConfig
 from planner.memory.plan import Answer, MemoryPlan, Refused, plan_memory
 from planner.recommendation.requirements import Requirements
@@ -32,7 +34,7 @@ class Settled:
     """Settings that work: the plan, its speed, and why each setting is not vLLM's default."""
 
     memory: MemoryPlan
-    speed: SpeedEstimate | None  # None where the rig lacks a fact
+    speed: SpeedEstimate | None  # None where it cannot be predicted
     reasons: dict[str, str]  # by EngineConfig field
 
     @property
@@ -47,13 +49,21 @@ class Unfit:
 
     reason: str
     nearest: MemoryPlan | None
-    excess_bytes: float  # too much on each GPU, in the nearest plan; 0 where unknown
+    excess_bytes: float  # too much on each GPU with one request, in that plan; 0 if unknown
 
 
 def settle(
     card: ModelCard, rig: Rig, requirements: Requirements, release: Release
 ) -> Settled | Unfit:
     """The best working settings of `card` on `rig`, else why there are none."""
+    workload = requirements.workload
+    if workload.total_tokens > requirements.context_for(card):
+        return Unfit(
+            f"requests of {workload.prompt_tokens} + {workload.output_tokens} tokens are longer "
+            f"than the model's context of {card.max_model_len}",
+            None,
+            0,
+        )
     best: Settled | None = None
     unfit: Unfit | None = None
     for tensor, pipeline in layouts(card, rig):
@@ -136,9 +146,10 @@ def _tries(
         reasons["gpu_memory_utilization"] = why
         config = replace(config, gpu_memory_utilization=utilization)
     raised = utilization < _RAISED_UTILIZATION and why is None
-    limits = [None, *(limit for limit in _SEQUENCE_LIMITS if limit >= concurrency)]
-    if concurrency not in limits:
-        limits.append(concurrency)
+    config, at_once = _for_all_at_once(card, rig, config, concurrency, release)
+    reasons |= at_once
+    smaller = () if at_once else (*_SEQUENCE_LIMITS, concurrency)
+    limits = [None, *sorted({s for s in smaller if s >= concurrency}, reverse=True)]
     for kv_dtype in ("auto", "fp8"):
         if kv_dtype == "fp8" and not _may_use_fp8_kv(card, rig):
             return
@@ -155,6 +166,21 @@ def _tries(
                     given = replace(given, max_num_seqs=limit)
                     why_all["max_num_seqs"] = "a smaller batch, so that its buffers leave room"
                 yield given, why_all
+
+
+def _for_all_at_once(
+    card: ModelCard, rig: Rig, config: EngineConfig, concurrency: int, release: Release
+) -> tuple[EngineConfig, dict[str, str]]:
+    """Room in the batch for every request, where vLLM's default limits have less; with reasons."""
+    default = resolve(card, device_facts(rig.smallest.gpu), config, release)
+    reasons = {}
+    if default.max_num_seqs < concurrency:
+        config = replace(config, max_num_seqs=concurrency)
+        reasons["max_num_seqs"] = "the requests at a time that were asked for"
+        if default.max_num_batched_tokens < concurrency:
+            config = replace(config, max_num_batched_tokens=concurrency)
+            reasons["max_num_batched_tokens"] = "no less than --max-num-seqs"
+    return config, reasons
 
 
 def _length_reason(card: ModelCard, requirements: Requirements, context: int) -> str:
@@ -234,7 +260,9 @@ def _closer(result: Unfit, other: Unfit) -> bool:
 
 
 def speed_or_none(memory: MemoryPlan, requirements: Requirements) -> SpeedEstimate | None:
-    """Predicted speed, None where the rig lacks a fact for it."""
+    """Predicted speed, None where the rig lacks a fact for it or vLLM emulates the format."""
+    if is_emulated(memory.card, memory.device):
+        return None
     try:
         return predict_speed(memory, requirements.workload)
     except MissingFact:
