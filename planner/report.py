@@ -349,7 +349,9 @@ class AlternativeReport(_Model):
     what: str
     works: bool
     reason: str | None
-    excess_bytes: float
+    excess_bytes: float = Field(
+        description="missing on each GPU for one request of that context; 0 where unknown"
+    )
     context: int
     plan: PlanReport | None
 
@@ -364,7 +366,9 @@ class ModelOnRigReport(_Model):
     workload: WorkloadReport
     fits: bool
     reason: str | None
-    excess_bytes: float
+    excess_bytes: float = Field(
+        description="missing on each GPU for one request of that context; 0 where unknown"
+    )
     plan: PlanReport | None
     alternatives: list[AlternativeReport]
 

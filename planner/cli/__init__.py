@@ -5,6 +5,10 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line and exit."""
-    from planner.cli.app import run
+    try:
+        from planner.cli.app import run
 
-    raise SystemExit(run())
+        status = run()
+    except KeyboardInterrupt:  # while modules are imported; run() handles the rest
+        status = 130
+    raise SystemExit(status)

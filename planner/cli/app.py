@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ from typer.exceptions import TyperException
 
 from hardware_db import HardwareError
 from model_cards.errors import CardError
-from planner.cli.console import fail
+from planner.cli.console import fail, prepare_streams
 from planner.cli.gpus import gpus
 from planner.cli.models import models
 from planner.cli.recommend import recommend
@@ -25,7 +24,6 @@ app = typer.Typer(
     name="vplan",
     help="Plan a vLLM launch before you launch it: will it start, how much KV cache will it get, "
     "how fast will it be, which command to run.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
@@ -43,18 +41,23 @@ class Status(IntEnum):
 
 def _version(value: bool) -> None:
     if value:
+        from importlib import metadata
+
         typer.echo(f"vplan {metadata.version('vplan')}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _main(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(Status.BAD_INPUT)
 
 
 app.command()(recommend)
@@ -65,6 +68,7 @@ app.command()(schema)
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
+    prepare_streams()
     command = typer.main.get_command(app)
     try:
         result = command.main(
@@ -74,17 +78,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
     except TyperException as error:
-        message = error.format_message().strip()
-        if not message:  # no arguments: the help was asked for
-            return Status.BAD_INPUT
-        fail(f"{message.rstrip('.')}. See vplan --help.")
+        fail(f"{error.format_message().strip().rstrip('.')}. See vplan --help.")
         return Status.BAD_INPUT
     except (HardwareError, CardError, PlanError) as error:
         fail(str(error))
         return Status.BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:  # the reader of the pipe has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # the reader of the pipe has gone; Typer exits then
+        _discard_output()
         return 141
+    except OSError as error:
+        _discard_output()
+        fail(f"Cannot use {error.filename or 'the output'}: {error.strerror or error}")
+        return Status.BAD_INPUT
     return int(result) if isinstance(result, int) else 0
+
+
+def _discard_output() -> None:
+    """What is left in the buffer goes nowhere, so that the interpreter ends in silence."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

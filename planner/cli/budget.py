@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from planner.cli.console import console
+from planner.cli.console import console, show
 from planner.cli.format import gib, gib_band
 from planner.memory.plan import MemoryPlan, RankMemory
 from planner.quantity import Quantity
@@ -42,7 +42,7 @@ def print_budget(memory: MemoryPlan) -> None:
             f"{gib_band(quantity)} GiB",
             quantity.basis.label,
         )
-    console().print(table)
+    show(table)
 
 
 def _parts(memory: MemoryPlan, rank: RankMemory) -> list[tuple[str, Quantity]]:

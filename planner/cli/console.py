@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
+    from rich.table import Table
 
 _PIPE_WIDTH = 80
+_PLAIN = "vplan.plain"  # error handler of encodings that lack a character
+_PLAIN_CHARACTERS = {"±": "+-", "×": "x", "…": "..."}
+
+
+def prepare_streams() -> None:
+    """No output can fail: a closed stream swallows it, what cannot be encoded becomes plain."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_PLAIN)
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(_PLAIN_CHARACTERS.get(letter, "?") for letter in unknown), error.end
+
+
+codecs.register_error(_PLAIN, _plain)
 
 
 @cache
 def console() -> Console:
     """The console of standard output."""
     from rich.console import Console
+    from rich.text import Text
+
+    class EncodableConsole(Console):
+        """Lays out what the stream can show, so that widths are right in any encoding."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            encoding = sys.stdout.encoding or "utf-8"
+            return super().render_str(text.encode(encoding, _PLAIN).decode(encoding), **options)
 
     interactive = sys.stdout.isatty()
-    return Console(
+    return EncodableConsole(
         highlight=False,
         markup=False,
         emoji=False,
@@ -38,6 +72,13 @@ def say_verbatim(text: str) -> None:
     console().print(text, soft_wrap=True)
 
 
+def show(table: Table) -> None:
+    """A table with nothing cut off: what is too wide goes on in the next line."""
+    for column in table.columns:
+        column.overflow = "fold"
+    console().print(table)
+
+
 def fail(message: str) -> None:
     """One line on stderr, with nothing a terminal would act on."""
     line = " ".join(message.split())
@@ -46,5 +87,7 @@ def fail(message: str) -> None:
 
 
 def print_json(report: BaseModel) -> None:
-    """A report as JSON, indented, never wrapped."""
-    print(report.model_dump_json(indent=2))
+    """A report as JSON, indented, never wrapped, in ASCII for any encoding."""
+    import json
+
+    print(json.dumps(report.model_dump(mode="json"), indent=2))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hardware_db import Gpu, all_gpus, find_gpu
-from planner.cli.console import console, print_json, say
+from hardware_db import Gpu, UnknownGpu, all_gpus, find_gpu
+from planner.cli.console import print_json, say, show
 from planner.cli.format import gib
 
 
@@ -19,28 +19,37 @@ def gpus(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the GPUs vplan knows, or show one with its sources."""
-    if name is None:
-        found = list(all_gpus())
-    else:
-        match = find_gpu(name)
-        found = [match.gpu]
-        if match.note and not as_json:
-            say(f"Note: {match.note}")
+    found, note = _find(name) if name is not None else (list(all_gpus()), None)
     if as_json:
         from planner.report import GpuReport, GpusReport
 
         print_json(GpusReport(gpus=[GpuReport.of(gpu) for gpu in found]))
-    elif name is None:
-        _list(found)
-    else:
+    elif name is not None and len(found) == 1:
+        if note:
+            say(f"Note: {note}")
         _show(found[0])
+    else:
+        _list(found)
+
+
+def _find(name: str) -> tuple[list[Gpu], str | None]:
+    """The GPU of that name, with what was assumed; else those whose names it is part of."""
+    try:
+        match = find_gpu(name)
+    except UnknownGpu:
+        part = name.strip().lower()
+        found = [gpu for gpu in all_gpus() if part in gpu.slug or part in gpu.name.lower()]
+        if not part or not found:
+            raise
+        return found, None
+    return [match.gpu], match.note
 
 
 def _list(found: list[Gpu]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("GPU")
+    table.add_column("GPU", no_wrap=True)
     table.add_column("usable GiB", justify="right")
     table.add_column("GB/s", justify="right")
     table.add_column("16-bit TFLOP/s", justify="right")
@@ -56,7 +65,7 @@ def _list(found: list[Gpu]) -> None:
             _capability(gpu),
             ", ".join(fact for fact in gpu.missing_facts() if fact != "fp8 rate"),
         )
-    console().print(table)
+    show(table)
     say(f"\n{len(found)} GPUs. vplan gpus NAME shows one with its sources.")
 
 
@@ -66,7 +75,7 @@ def _show(gpu: Gpu) -> None:
     memory = gpu.memory
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column()
-    table.add_column(overflow="fold")
+    table.add_column()
     table.add_row("name", gpu.name)
     table.add_row("slug", gpu.slug)
     table.add_row("architecture", f"{gpu.architecture}, {_capability(gpu)}")
@@ -99,7 +108,7 @@ def _show(gpu: Gpu) -> None:
         table.add_row("note", gpu.note)
     table.add_row("confidence", gpu.confidence)
     table.add_row("sources", "\n".join(gpu.sources))
-    console().print(table)
+    show(table)
 
 
 def _capability(gpu: Gpu) -> str:

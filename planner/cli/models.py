@@ -10,7 +10,7 @@ from model_cards import ModelCard, open_card
 from model_cards.caches import AttentionKind
 from model_cards.errors import CardError
 from model_cards.sources.bundled import entries, open_bundled
-from planner.cli.console import console, fail, print_json, say
+from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, short_count
 
 
@@ -65,7 +65,7 @@ def _list(ids: list[str]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("model", overflow="fold", max_width=46)
+    table.add_column("model", max_width=46)
     table.add_column("params", justify="right")
     table.add_column("format")
     table.add_column("GiB", justify="right")
@@ -86,7 +86,7 @@ def _list(ids: list[str]) -> None:
             gib(card.weight_bytes),
             "" if card.exact else "~",
         )
-    console().print(table)
+    show(table)
     say(
         f"\n{shown} models. ~ estimated: its architecture or layout is not modelled module by "
         "module. vplan models NAME shows one."
@@ -98,7 +98,7 @@ def _show(card: ModelCard) -> None:
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column()
-    table.add_column(overflow="fold")
+    table.add_column()
     table.add_row("model", card.model_id)
     table.add_row("architecture", card.architecture)
     active = f", {short_count(card.active_parameters)} of them active" if card.is_moe else ""
@@ -118,7 +118,7 @@ def _show(card: ModelCard) -> None:
         table.add_row("", "config put together from published facts")
     for note in card.notes:
         table.add_row("note", note)
-    console().print(table)
+    show(table)
 
 
 def _layers(card: ModelCard) -> str:

@@ -9,7 +9,7 @@ import typer
 from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard, open_card
 from planner.cli.budget import print_budget
-from planner.cli.console import console, fail, print_json, say, say_verbatim
+from planner.cli.console import fail, print_json, say, say_verbatim, show
 from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_count
 from planner.command.render import render_command
 from planner.engine.releases import Release, find_release
@@ -117,8 +117,8 @@ def _ranking(recommendation: Recommendation, as_json: bool) -> int:
     _print_header(recommendation.rig, recommendation.requirements, recommendation.release)
     if not recommendation.choices:
         miss = recommendation.smallest_unfit
-        nearest = f"; the nearest, {miss[0]}: {miss[1]}" if miss else ""
-        fail(f"No known model fits {recommendation.rig.spec}{nearest}")
+        smallest = f"; the smallest, {miss[0]}: {miss[1]}" if miss else ""
+        fail(f"No known model fits {recommendation.rig.spec}{smallest}")
         return 1
     _print_choices(recommendation)
     best = recommendation.choices[0]
@@ -134,10 +134,10 @@ def _print_header(rig: Rig, requirements: Requirements, release: Release) -> Non
     workload = requirements.workload
     say(f"{rig.describe()}; vLLM {release.name}", style="bold")
     at_once = "one request" if workload.concurrency == 1 else f"{workload.concurrency} requests"
-    asked = f"{requirements.context:,} tokens" if requirements.context else "16,384 where it can"
+    where = " where it can" if requirements.context is None else " tokens"
     say(
         f"{requirements.use_case}: {at_once} at a time, {workload.prompt_tokens} + "
-        f"{workload.output_tokens} tokens, context {asked}"
+        f"{workload.output_tokens} tokens, context {requirements.wanted_context:,}{where}"
     )
     for note in rig.notes:
         say(f"Note: {note}")
@@ -154,7 +154,7 @@ def _print_choices(recommendation: Recommendation) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right")
-    table.add_column("model", overflow="fold", max_width=33)
+    table.add_column("model", max_width=33)
     table.add_column("format")
     table.add_column("quality", justify="right")
     table.add_column("GiB", justify="right")
@@ -174,7 +174,7 @@ def _print_choices(recommendation: Recommendation) -> None:
             rate_band(speed.per_user) if speed is not None else "-",
         )
         tier = choice.tier
-    console().print(table)
+    show(table)
     say(
         "\nThe first column is the tier: inside one, quality cannot tell models apart, and the "
         "faster answer comes first. quality ± its standard error (Llama-3.1-8B-Instruct = 40); "
@@ -232,7 +232,7 @@ def _print_plan(settled: Settled) -> None:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for flag in command.flags:
         table.add_row(" ".join(flag.words), flag.reason)
-    console().print(table)
+    show(table)
 
 
 def _tokens_band(settled: Settled) -> str:
@@ -305,7 +305,8 @@ def _print_unfit(card: ModelCard, result: Unfit, alternatives: Alternatives) -> 
         rank = nearest.tightest
         say(
             f"Weights take {gib_band(rank.weights)} GiB of the {gib(nearest.requested.value)} GiB "
-            "that vLLM asks of each GPU."
+            "that vLLM asks of each GPU; with the cache of one request it is "
+            f"{gib(result.excess_bytes)} GiB too much."
         )
     say("\nWhat would work:")
     found = False
@@ -336,7 +337,7 @@ def _checkpoint_line(checkpoint: Checkpoint) -> str:
             f"{short_count(tokens)} KV tokens"
         )
     if result.excess_bytes > 0:
-        return f"{name}: no, {gib(result.excess_bytes)} GiB too much on each GPU"
+        return f"{name}: no, with one request {gib(result.excess_bytes)} GiB too much on each GPU"
     return f"{name}: no, {result.reason}"
 
 
@@ -391,4 +392,4 @@ def _print_rigs(choices: list[RigChoice]) -> None:
             short_count(memory.kv_tokens.value),
             rate_band(speed.per_user) if speed is not None else "-",
         )
-    console().print(table)
+    show(table)
