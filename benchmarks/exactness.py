@@ -34,7 +34,7 @@ from planner.errors import PlanError
 from planner.memory.buffers import persistent_buffers
 from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
 from planner.memory.kv_groups import group_layers
-from planner.memory.parallel import Indivisible, stage_caches
+from planner.memory.parallel import Indivisible, stage_caches, stage_layers
 from planner.memory.weights import layout_of, weights_per_stage
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
@@ -141,7 +141,7 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     broken = refusals(card, device, config, release)
     if broken:
         return Ours(refusal=broken[0])
-    backends = attention_backends(card, device, config.kv_cache_dtype)
+    backends = attention_backends(card, device, config.kv_cache_dtype, row["tp"])
     try:
         stages = weights_per_stage(card, layout_of(card, config, device))
         groups = group_layers(
@@ -151,12 +151,14 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     except Indivisible as error:
         return Ours(refusal=Refusal(RefusalKind.DIVISIBLE, str(error)))
     weights = []
+    layers = stage_layers(card, given.pipeline_parallel_size)
     for index, parts in enumerate(stages):
         buffers = persistent_buffers(
             card,
             config,
             device,
-            tuple(backends.values()),
+            backends,
+            layers[index],
             first_stage=index == 0,
             last_stage=index == len(stages) - 1,
         )

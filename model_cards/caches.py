@@ -13,13 +13,15 @@ class AttentionKind(Enum):
     SLIDING = "sliding window"
     CHUNKED = "chunked local"
     MLA = "multi-head latent attention"
+    INDEXER = "sparse attention's indexer"
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
     """The attention of one layer: what it caches for every token it keeps.
 
-    MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0).
+    MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
+    an indexer one byte vector of `head_size`. Sparse layers read `index_topk` tokens of the cache.
     """
 
     num_heads: int
@@ -28,6 +30,7 @@ class Attention:
     head_size_v: int
     kind: AttentionKind = AttentionKind.FULL
     window: int | None = None  # tokens, for SLIDING and CHUNKED
+    index_topk: int | None = None
 
 
 class StateKind(Enum):

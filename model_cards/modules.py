@@ -121,11 +121,15 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class RotaryCache:
-    """A precomputed cos/sin table: a buffer of every pipeline stage, not in the checkpoint."""
+    """A precomputed cos/sin table: a buffer of every pipeline stage, not in the checkpoint.
+
+    `eager_dtype` is its dtype where vLLM does not compile the model.
+    """
 
     rows: int
     width: int
     dtype: str | None = None
+    eager_dtype: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +148,17 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Bytes that vLLM's class adds on every rank and no checkpoint has (scales, masks)."""
+    """A tensor that vLLM's class adds and no checkpoint has (scales, masks, absorbed matrices)."""
 
     name: str
-    bytes: int
-    elements: int = 0  # logical parameters: none
+    size: int  # elements, on all ranks together where `sharded`
+    dtype: str | None = None
+    sharded: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Logical parameters: none."""
+        return 0
 
 
 Module = Linear | Experts | Tensor | Embedding | Bulk | Buffer

@@ -2,11 +2,13 @@
 
 A family's module has `build(config, scheme) -> Body`: `config` is the whole config.json, `scheme`
 the quantization. A new family is a new file and its lines in `_FAMILIES`; encoders that several
-families share are in `towers`.
+families share are in `towers`. Where checkpoints of different ages name their modules differently,
+the family's `CHECKPOINT_NAMES` maps the beginnings of paths to those that its module asks for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Final, Protocol
 
@@ -38,6 +40,10 @@ _FAMILIES: Final = {
     "MixtralForCausalLM": "mixtral",
     "Qwen2MoeForCausalLM": "qwen3_moe",
     "Qwen3MoeForCausalLM": "qwen3_moe",
+    "DeepseekV2ForCausalLM": "deepseek",
+    "DeepseekV3ForCausalLM": "deepseek",
+    "DeepseekV32ForCausalLM": "deepseek",
+    "GlmMoeDsaForCausalLM": "deepseek",
     "Qwen3NextForCausalLM": "qwen3_next",
     "Qwen3_5ForCausalLM": "qwen3_5",
     "Qwen3_5MoeForCausalLM": "qwen3_5",
@@ -52,3 +58,9 @@ def find_family(architectures: tuple[str, ...]) -> Family | None:
         if name in _FAMILIES:
             return import_module(f"model_cards.architectures.{_FAMILIES[name]}")
     return None
+
+
+def checkpoint_names(family: Family | None) -> Mapping[str, str]:
+    """How paths of a checkpoint begin, and how the family's module calls them."""
+    names: Mapping[str, str] = getattr(family, "CHECKPOINT_NAMES", {})
+    return names

@@ -27,7 +27,7 @@ from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.scheme import QuantScheme
 
 # Four fp32 scalars (scales of q, k, v and the probabilities) of every attention layer.
-ATTENTION_SCALES = Buffer("attn.scales", 16)
+ATTENTION_SCALES = Buffer("attn.scales", 4, "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +269,22 @@ def layer_windows(
 
 
 def rotary_cache(
-    config: Config, *, rope: Config | None = None, rows: int | None = None
+    config: Config,
+    *,
+    rope: Config | None = None,
+    rows: int | None = None,
+    size: int | None = None,
 ) -> RotaryCache:
     """The cos/sin table that vLLM precomputes for one RoPE configuration.
 
     Rows by RoPE type as in vLLM's rotary_embedding: the configured positions, multiplied for
-    linear and dynamic scaling, `original x factor` for YaRN, both tables for LongRoPE.
+    linear and dynamic scaling, `original x factor` for YaRN, both tables for LongRoPE. `size` is
+    that of a head where the config's `head_dim` is something else.
     """
     rope = rope if rope is not None else config.rope_parameters
     positions = rows or config.integer("max_position_embeddings", 8192)
     partial = rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1.0))
-    width = int(config.head_size * partial)
+    width = int((size or config.head_size) * partial)
     kind = rope.string("rope_type", rope.string("type", "default"))
     if kind in ("linear", "dynamic"):
         if kind == "linear" or "factor" in rope:

@@ -54,7 +54,7 @@ class ModelOptScheme(QuantScheme):
             [p for p in self.excluded if not p.endswith("mlp.gate")]
         )
         if _wants_fp8_kv(settings):
-            self.kv_cache_dtype = "fp8"
+            self.kv_cache_dtype = "fp8_e4m3"
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`; a pattern is a whole path, a part of one, or a wildcard."""
@@ -99,7 +99,7 @@ class MixedPrecisionScheme(QuantScheme):
                 self.below.setdefault(parent, weight_format)
                 parent = parent.rpartition(".")[0]
         if _wants_fp8_kv(settings):
-            self.kv_cache_dtype = "fp8"
+            self.kv_cache_dtype = "fp8_e4m3"
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`."""

@@ -27,6 +27,9 @@ _PER_ELEMENT: Final = {
 _FLASHINFER_BLOCKS: Final = (16, 32, 64)
 _FLASHINFER_HEADS: Final = frozenset({64, 128, 256, 512})
 _FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
+_FA4_SPARSE_HEADS: Final = 16
+DS_MLA: Final = "fp8_ds_mla"
+_DS_MLA_BYTES: Final = 656  # 512 fp8, 4 fp32 scales, 64 rotary values in bf16
 FP8_KV_DTYPES: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 
 
@@ -42,6 +45,7 @@ class AttentionBackend:
     kernel_blocks: tuple[int, ...] = (DEFAULT_BLOCK_SIZE,)
     multiples: bool = True
     preferred: int | None = None
+    kv_cache_dtype: str | None = None  # the layout it keeps, where that is not what was asked for
 
     @property
     def smallest_block(self) -> int:
@@ -66,14 +70,25 @@ class AttentionBackend:
         return max((k for k in self.kernel_blocks if k <= block_size), default=self.smallest_block)
 
 
+Backends = dict[Attention, AttentionBackend]
+NO_BACKEND: Final = AttentionBackend("NO_BACKEND")
+
+
 def is_modelled(kv_cache_dtype: str) -> bool:
     """Whether the bytes of this KV cache dtype are known here."""
-    return kv_cache_dtype in ("auto", "bfloat16", "float16") or kv_cache_dtype in _PER_ELEMENT
+    return kv_cache_dtype in ("auto", "bfloat16", "float16") or kv_cache_dtype in (
+        *_PER_ELEMENT,
+        DS_MLA,
+    )
 
 
 def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: int) -> Fraction:
     """Bytes of one token for one KV head of a layer (of the latent vector for MLA)."""
     elements = attention.head_size + attention.head_size_v
+    if attention.kind is AttentionKind.INDEXER:
+        return Fraction(elements)
+    if kv_cache_dtype == DS_MLA:
+        return Fraction(_DS_MLA_BYTES)
     if kv_cache_dtype in _PER_ELEMENT:
         each, beside = _PER_ELEMENT[kv_cache_dtype]
         return each * elements + (beside if attention.kind is not AttentionKind.MLA else 0)
@@ -82,41 +97,54 @@ def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: i
 
 
 def attention_backends(
-    card: ModelCard, device: DeviceFacts, kv_cache_dtype: str
-) -> dict[Attention, AttentionBackend]:
+    card: ModelCard, device: DeviceFacts, kv_cache_dtype: str, ranks: int = 1
+) -> Backends:
     """The attention backend of every kind of attention in the model, in the order of layers."""
     attentions = dict.fromkeys(card.attention_layers())
     widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
-    return {
-        attention: _choose(device, attention, kv_cache_dtype, widest, card.multimodal_prefix)
-        for attention in attentions
-    }
+
+    def choose(attention: Attention) -> AttentionBackend:
+        if attention.kind is AttentionKind.INDEXER:
+            return AttentionBackend("DEEPSEEK_V32_INDEXER", (64,), multiples=False)
+        mla = attention.kind is AttentionKind.MLA
+        if device.platform is Platform.CPU:
+            if mla:
+                return AttentionBackend("CPU_MLA", multiples=False)
+            return AttentionBackend("CPU_ATTN", (32,), preferred=128)
+        if device.platform is Platform.ROCM:
+            return AttentionBackend("ROCM_ATTN")
+        if device.platform is Platform.XPU or device.capability is None:
+            return AttentionBackend("FLASH_ATTN")
+        if mla and attention.index_topk is not None:
+            heads = attention.num_heads // ranks
+            return _sparse_mla_backend(device, device.capability, kv_cache_dtype, heads)
+        if mla:
+            return _mla_backend(device, device.capability, kv_cache_dtype)
+        return _backend(
+            device, device.capability, attention, kv_cache_dtype, widest, card.multimodal_prefix
+        )
+
+    return {attention: choose(attention) for attention in attentions}
 
 
-def _choose(
-    device: DeviceFacts, attention: Attention, kv_cache_dtype: str, widest: int, mm_prefix: bool
-) -> AttentionBackend:
-    if device.platform is Platform.CPU:
-        if attention.kind is AttentionKind.MLA:
-            return AttentionBackend("CPU_MLA", multiples=False)
-        return AttentionBackend("CPU_ATTN", (32,), preferred=128)
-    if device.platform is Platform.ROCM:
-        return AttentionBackend("ROCM_ATTN")
-    if device.platform is Platform.XPU or device.capability is None:
-        return AttentionBackend("FLASH_ATTN")
-    if attention.kind is AttentionKind.MLA:
-        return _mla_backend(device, device.capability, kv_cache_dtype)
-    return _backend(device, device.capability, attention, kv_cache_dtype, widest, mm_prefix)
-
-
-def fp8_kv_cache_problem(device: DeviceFacts, kind: AttentionKind) -> str | None:
-    """Why this device cannot keep an fp8 KV cache; None if it can."""
+def backend_problem(
+    card: ModelCard, device: DeviceFacts, kv_cache_dtype: str, backends: Backends
+) -> str | None:
+    """Why no attention backend serves this model with this KV cache here; None if one does."""
     if device.platform is not Platform.CUDA or device.capability is None:
         return None
-    if device.capability < (8, 0):
+    fp8 = kv_cache_dtype in FP8_KV_DTYPES
+    if fp8 and card.attention_layers() and device.capability < (8, 0):
         return "no attention backend keeps an fp8 KV cache below compute capability 8.0"
-    if kind is AttentionKind.MLA and device.capability < (8, 9):
-        return "Triton MLA needs compute capability 8.9 for an fp8 KV cache"
+    for backend in backends.values():
+        if backend is NO_BACKEND:
+            return (
+                "no attention backend runs sparse attention (DSA) on compute capability "
+                f"{device.capability[0]}.{device.capability[1]} with KV cache dtype "
+                f"{kv_cache_dtype}"
+            )
+        if fp8 and backend.name in ("TRITON_ATTN", "TRITON_MLA") and device.capability < (8, 9):
+            return f"{backend.name} needs compute capability 8.9 for an fp8 KV cache"
     return None
 
 
@@ -130,6 +158,29 @@ def _mla_backend(
             return AttentionBackend("FLASHMLA", (64,), multiples=False)
         return AttentionBackend("FLASH_ATTN_MLA")
     return AttentionBackend("TRITON_MLA")
+
+
+def _sparse_mla_backend(
+    device: DeviceFacts, capability: tuple[int, int], kv_cache_dtype: str, local_heads: int
+) -> AttentionBackend:
+    """Backends of DSA; some keep their own layout of 656 bytes a token whatever fp8 was asked."""
+    quantized = kv_cache_dtype in FP8_KV_DTYPES or kv_cache_dtype == DS_MLA
+    if device.is_sm100:
+        if quantized:
+            return AttentionBackend("FLASHINFER_MLA_SPARSE", (32,))
+        if local_heads <= _FA4_SPARSE_HEADS:
+            return AttentionBackend("FLASH_ATTN_MLA_SPARSE_FA4", (64,))
+        return AttentionBackend("FLASHMLA_SPARSE", (64,))
+    if capability[0] == 12 and kv_cache_dtype in ("auto", "fp8", "fp8_e4m3", DS_MLA):
+        return AttentionBackend("FLASHINFER_MLA_SPARSE_SM120", (64,), kv_cache_dtype=DS_MLA)
+    if capability == (9, 0):
+        if not quantized:
+            return AttentionBackend("FLASH_ATTN_MLA_SPARSE", (64,))
+        if kv_cache_dtype in ("fp8", DS_MLA):
+            return AttentionBackend("FLASHMLA_SPARSE", (64,), kv_cache_dtype=DS_MLA)
+        if kv_cache_dtype == "fp8_e4m3":
+            return AttentionBackend("FLASHINFER_MLA_SPARSE_SM90", (64,))
+    return NO_BACKEND
 
 
 def _backend(

@@ -17,6 +17,7 @@ from planner.engine_config import AUTO_LENGTH, EngineConfig
 _GIB: Final = 2**30
 _HUGE_BYTES: Final = 160 * _GIB
 _LARGE_BYTES: Final = 70 * _GIB
+_FP8_KV_ON_SM100: Final = frozenset({"glm_moe_dsa"})
 _GB10: Final = (12, 1)
 
 
@@ -75,7 +76,7 @@ def resolve(
             if config.gpu_memory_utilization is not None
             else float(release.fact("gpu_memory_utilization"))
         ),
-        kv_cache_dtype=_kv_cache_dtype(card, config),
+        kv_cache_dtype=_kv_cache_dtype(card, device, config),
         prefix_caching=(
             config.enable_prefix_caching
             if config.enable_prefix_caching is not None
@@ -100,11 +101,18 @@ def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) -> str:
     return "bfloat16" if card.dtype == "float32" else card.dtype
 
 
-def _kv_cache_dtype(card: ModelCard, config: EngineConfig) -> str:
-    """`auto` is the model's dtype, or fp8 where the checkpoint carries KV scales."""
-    if config.kv_cache_dtype == "auto" and card.kv_cache_dtype is not None:
+def _kv_cache_dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) -> str:
+    """`auto` is the model's dtype, or fp8 where the checkpoint carries KV scales.
+
+    On the B200 family GLM's sparse attention runs on fp8 by default.
+    """
+    if config.kv_cache_dtype != "auto":
+        return config.kv_cache_dtype
+    if card.kv_cache_dtype is not None:
         return card.kv_cache_dtype
-    return config.kv_cache_dtype
+    if device.is_sm100 and card.model_type in _FP8_KV_ON_SM100:
+        return "fp8_e4m3"
+    return "auto"
 
 
 def _prefix_caching(card: ModelCard, release: Release) -> bool:

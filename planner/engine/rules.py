@@ -6,10 +6,9 @@ quantization classes of vLLM 0.33.0.
 
 from __future__ import annotations
 
-from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.architectures import ModelSupport, model_support
-from planner.engine.attention import FP8_KV_DTYPES, fp8_kv_cache_problem, is_modelled
+from planner.engine.attention import attention_backends, backend_problem, is_modelled
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.flags import accepts_choice, unknown_option
@@ -34,7 +33,7 @@ def refusals(
         (RefusalKind.MAX_MODEL_LEN, _length(card, config, release)),
         (RefusalKind.BATCH, _batch(config)),
         (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
-        (RefusalKind.BACKEND, _kv_dtype(card, device, config, release)),
+        (RefusalKind.BACKEND, _backend(card, device, config, release)),
         (RefusalKind.DTYPE, _dtype(device, config)),
     ]
     return tuple(Refusal(kind, reason) for kind, reason in found if reason is not None)
@@ -129,7 +128,7 @@ def _quantization(card: ModelCard, device: DeviceFacts, release: Release) -> str
     return None
 
 
-def _kv_dtype(
+def _backend(
     card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
 ) -> str | None:
     dtype = config.kv_cache_dtype
@@ -137,11 +136,8 @@ def _kv_dtype(
         return f"vLLM {release.name} has no KV cache dtype {dtype!r}"
     if not is_modelled(dtype):
         return f"the KV cache dtype {dtype!r} is not modelled yet"
-    if dtype in FP8_KV_DTYPES:
-        layers = card.attention_layers()
-        kind = layers[0].kind if layers else AttentionKind.FULL
-        return fp8_kv_cache_problem(device, kind)
-    return None
+    backends = attention_backends(card, device, dtype, config.given.tensor_parallel_size)
+    return backend_problem(card, device, dtype, backends)
 
 
 def _dtype(device: DeviceFacts, config: ResolvedConfig) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from model_cards.card import ModelCard
-from planner.engine.attention import AttentionBackend
+from model_cards.caches import Attention, AttentionKind
+from model_cards.card import Layer, ModelCard
+from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
 
@@ -26,11 +27,12 @@ class RankBuffers:
     hidden: int = 0  # hidden states received from the previous pipeline stage
     attention: int = 0  # FlashInfer's log-sum-exp
     deepstack: int = 0  # the tower's features for the first decoder layers
+    sparse: int = 0  # tokens that DSA's indexers picked
 
     @property
     def model(self) -> int:
         """What the model object itself holds: part of what vLLM says loading took."""
-        return self.attention + self.deepstack
+        return self.attention + self.deepstack + self.sparse
 
     @property
     def total(self) -> int:
@@ -42,12 +44,13 @@ def persistent_buffers(
     card: ModelCard,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: tuple[AttentionBackend, ...],
+    backends: Backends,
+    layers: tuple[Layer, ...],
     *,
     first_stage: bool,
     last_stage: bool,
 ) -> RankBuffers:
-    """Buffers of one rank."""
+    """Buffers of one rank of the stage with these layers."""
     seqs, tokens = config.max_num_seqs, config.max_num_batched_tokens
     sampler = 0
     if config.model_runner_v2 and last_stage:
@@ -60,7 +63,33 @@ def persistent_buffers(
         hidden,
         _flashinfer_bytes(card, config, device, backends),
         _deepstack_bytes(card, config) if first_stage else 0,
+        _sparse_bytes(config, backends, layers),
     )
+
+
+def _sparse_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Layer, ...]) -> int:
+    """int32 indices of the tokens that sparse layers attend to.
+
+    One row for every token of a batch, shared by all layers; and for every indexer's layers the
+    physical rows of a decode batch, with a count each (v1/attention/backends/mla/index_group.py).
+    """
+    topk, groups, total = 0, 0, 0
+    tokens = config.max_num_batched_tokens
+    for layer in layers:
+        for cache in layer.caches:
+            if not isinstance(cache, Attention) or cache.index_topk is None:
+                continue
+            topk = cache.index_topk
+            indexes = any(
+                isinstance(c, Attention) and c.kind is AttentionKind.INDEXER for c in layer.caches
+            )
+            groups += indexes or groups == 0
+            if backends[cache].name == "FLASH_ATTN_MLA_SPARSE":
+                total += (tokens + 1) * 4  # cumulative query lengths
+    if not topk:
+        return 0
+    rows = min(tokens, config.max_num_seqs) + 1
+    return total + tokens * topk * 4 + groups * rows * (topk + 1) * 4
 
 
 def _deepstack_bytes(card: ModelCard, config: ResolvedConfig) -> int:
@@ -73,10 +102,10 @@ def _flashinfer_bytes(
     card: ModelCard,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: tuple[AttentionBackend, ...],
+    backends: Backends,
 ) -> int:
     """One fp32 for every token of a batch and local head, shared by all layers."""
-    if all(backend.name != "FLASHINFER" for backend in backends):
+    if all(backend.name != "FLASHINFER" for backend in backends.values()):
         return 0
     heads = max(attention.num_heads for attention in card.attention_layers())
     local = heads // config.given.tensor_parallel_size

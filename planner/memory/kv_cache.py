@@ -8,7 +8,7 @@ from math import lcm
 
 from model_cards.caches import Attention, RecurrentState
 from model_cards.card import ModelCard
-from planner.engine.attention import AttentionBackend
+from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
 from planner.engine.recurrent import checkpoint_alignment, state_blocks
@@ -42,7 +42,7 @@ def cache_specs(
     card: ModelCard,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: dict[Attention, AttentionBackend],
+    backends: Backends,
 ) -> tuple[KVCacheSpec, ...]:
     """The spec of every cache of the model, in order (`card.caches()`)."""
     sizes = _block_sizes(card, config, device, backends)
@@ -52,9 +52,8 @@ def cache_specs(
         block = sizes.attention
         if attention.window is not None:
             block = backend.local_block(block)
-        known[attention] = attention_spec(
-            attention, ranks, config.kv_cache_dtype, config.dtype_bytes, block
-        )
+        dtype = backend.kv_cache_dtype or config.kv_cache_dtype
+        known[attention] = attention_spec(attention, ranks, dtype, config.dtype_bytes, block)
     align = bool(backends) and config.prefix_caching
     for state in card.states:
         size = state_bytes(state, ranks, config.dtype_bytes)
@@ -71,7 +70,7 @@ def _block_sizes(
     card: ModelCard,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: dict[Attention, AttentionBackend],
+    backends: Backends,
 ) -> BlockSizes:
     distinct = tuple(dict.fromkeys(backends.values()))
     size = common_block_size(distinct, config.given.block_size)

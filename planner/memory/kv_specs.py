@@ -33,6 +33,7 @@ _SPECS = {
     AttentionKind.SLIDING: SpecKind.SLIDING,
     AttentionKind.CHUNKED: SpecKind.CHUNKED,
     AttentionKind.MLA: SpecKind.MLA,
+    AttentionKind.INDEXER: SpecKind.MLA,
 }
 
 
@@ -89,8 +90,8 @@ def attention_spec(
 
 def local_kv_heads(attention: Attention, ranks: int) -> int:
     """KV heads of one rank; they are replicated where ranks outnumber them."""
-    if attention.kind is AttentionKind.MLA:
-        return 1  # the latent vector is whole on every rank
+    if attention.kind in (AttentionKind.MLA, AttentionKind.INDEXER):
+        return 1  # one vector for all heads, whole on every rank
     heads = attention.num_kv_heads
     if ranks >= heads and ranks % heads == 0:
         return 1

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hardware_db import Device, Rig
-from model_cards import Attention, ModelCard
-from planner.engine.attention import AttentionBackend, attention_backends
+from model_cards import ModelCard
+from planner.engine.attention import AttentionBackend, Backends, attention_backends
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.refusal import Refusal, RefusalKind
@@ -170,7 +170,9 @@ def plan_memory(
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
     device = device_facts(slot.gpu)
     resolved = resolve(card, device, config, release)
-    backends = attention_backends(card, device, resolved.kv_cache_dtype)
+    backends = attention_backends(
+        card, device, resolved.kv_cache_dtype, resolved.given.tensor_parallel_size
+    )
     broken = list(refusals(card, device, resolved, release))
     ranks: list[RankMemory] = []
     kv_plans: tuple[KVCachePlan, ...] = ()
@@ -260,7 +262,7 @@ def _ranks(
     rig: Rig,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: dict[Attention, AttentionBackend],
+    backends: Backends,
     release: Release,
     requested: Quantity,
 ) -> list[RankMemory]:
@@ -272,7 +274,7 @@ def _ranks(
     for index, (share, layers) in enumerate(zip(parts, stages, strict=True)):
         last = index == len(parts) - 1
         buffers = persistent_buffers(
-            card, config, device, tuple(backends.values()), first_stage=index == 0, last_stage=last
+            card, config, device, backends, layers, first_stage=index == 0, last_stage=last
         )
         weights = _weights(card, share, release)
         if device.platform is Platform.CPU:  # profiles nothing and captures nothing
@@ -326,7 +328,7 @@ def _kv_plans(
     card: ModelCard,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: dict[Attention, AttentionBackend],
+    backends: Backends,
     release: Release,
     ranks: list[RankMemory],
 ) -> tuple[KVCachePlan, ...]:

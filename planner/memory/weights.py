@@ -36,6 +36,7 @@ class Layout:
     expert_parallel_size: int = 1  # ranks that whole experts are spread over; 1: sliced instead
     dtype_bytes: int = 2
     capability: Capability | None = None
+    eager: bool = False
     encoders: bool = True  # not with --language-model-only
     encoders_split: bool = True  # not with --mm-encoder-tp-mode data
 
@@ -50,6 +51,7 @@ def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> L
         experts_over if given.enable_expert_parallel and card.is_moe else 1,
         config.dtype_bytes,
         device.capability,
+        eager=given.enforce_eager,
         encoders=not given.language_model_only,
         encoders_split=given.mm_encoder_tp_mode != "data",
     )
@@ -137,7 +139,8 @@ def encoder_bytes(card: ModelCard, layout: Layout) -> int:
 
 
 def _rotary_bytes(cache: RotaryCache, layout: Layout) -> int:
-    width = DTYPE_BYTES[cache.dtype] if cache.dtype else layout.dtype_bytes
+    dtype = cache.eager_dtype if layout.eager and cache.eager_dtype else cache.dtype
+    width = DTYPE_BYTES[dtype] if dtype else layout.dtype_bytes
     return cache.rows * cache.width * width
 
 
@@ -164,7 +167,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
         case Bulk():
             return -(-module.bytes // ranks)
         case Buffer():
-            return module.bytes
+            size = module.size // ranks if module.sharded else module.size
+            return size * (DTYPE_BYTES[module.dtype] if module.dtype else width)
 
 
 def _part(module: Module) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from hardware_db import Rig
-from model_cards import AttentionKind, ModelCard
-from planner.engine.attention import fp8_kv_cache_problem
+from model_cards import ModelCard
+from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import resolve
 from planner.engine.device import Platform, device_facts
 from planner.engine.releases import Release
@@ -212,9 +212,8 @@ def _may_use_fp8_kv(card: ModelCard, rig: Rig) -> bool:
         return False
     if (device.capability or (0, 0)) < (8, 9):
         return False  # below Ada it is emulated; possible, but never recommended
-    layers = card.attention_layers()
-    kind = layers[0].kind if layers else AttentionKind.FULL
-    return fp8_kv_cache_problem(device, kind) is None
+    backends = attention_backends(card, device, "fp8")
+    return backend_problem(card, device, "fp8", backends) is None
 
 
 def _works(memory: MemoryPlan, requirements: Requirements) -> bool:
