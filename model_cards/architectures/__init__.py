@@ -44,6 +44,7 @@ _FAMILIES: Final = {
     "DeepseekV3ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
     "GlmMoeDsaForCausalLM": "deepseek",
+    "KimiK25ForConditionalGeneration": "kimi_k25",
     "Qwen3NextForCausalLM": "qwen3_next",
     "Qwen3_5ForCausalLM": "qwen3_5",
     "Qwen3_5MoeForCausalLM": "qwen3_5",

@@ -109,6 +109,10 @@ class LayerBuilder:
         """An RMSNorm (or a LayerNorm without bias) of the hidden size, or of `size`."""
         return Tensor(name, (size or self.hidden,))
 
+    def layer_norm(self, name: str, size: int | None = None) -> Tensor:
+        """A LayerNorm: weight and bias."""
+        return Tensor(name, (2, size or self.hidden))
+
     def attention(
         self,
         name: str = "self_attn",
@@ -118,21 +122,25 @@ class LayerBuilder:
         qk_norm: bool = False,
         output_gate: bool = False,
         parts: Sequence[str] = ("q_proj", "k_proj", "v_proj"),
+        qkv: str = "qkv_proj",
+        out: str = "o_proj",
+        kv_heads: int | None = None,
     ) -> list[Module]:
         """Grouped-query attention: fused qkv, output projection, norms of q and k heads.
 
         With an `output_gate` the q projection also gives a gate for every feature of the output.
+        `kv_heads` are the config's unless a layer has its own.
         """
         heads, kv_heads, size = (
             self.config.integer("num_attention_heads"),
-            self.config.num_kv_heads,
+            kv_heads or self.config.num_kv_heads,
             self.config.head_size,
         )
         if heads % kv_heads:
             raise self.config.fail("num_key_value_heads", f"a divisor of {heads}, the heads")
         modules: list[Module] = [
             self.linear(
-                f"{name}.qkv_proj",
+                f"{name}.{qkv}",
                 self.hidden,
                 (
                     Output("q_proj", heads, 2 * size if output_gate else size),
@@ -143,7 +151,7 @@ class LayerBuilder:
                 bias=qkv_bias,
                 parts=parts,
             ),
-            self.row(f"{name}.o_proj", heads * size, self.hidden, bias=o_bias),
+            self.row(f"{name}.{out}", heads * size, self.hidden, bias=o_bias),
             ATTENTION_SCALES,
         ]
         if qk_norm:
@@ -157,6 +165,7 @@ class LayerBuilder:
         *,
         bias: bool = False,
         parts: Sequence[str] = ("gate_proj", "up_proj"),
+        down: str = "down_proj",
     ) -> list[Module]:
         """Gate and up projections fused, then down (SwiGLU, GeGLU)."""
         return [
@@ -168,7 +177,17 @@ class LayerBuilder:
                 bias=bias,
                 parts=parts,
             ),
-            self.row(f"{name}.down_proj", intermediate, self.hidden, bias=bias),
+            self.row(f"{name}.{down}", intermediate, self.hidden, bias=bias),
+        ]
+
+    def plain_mlp(
+        self, intermediate: int, up: str, down: str, name: str = "mlp", *, bias: bool
+    ) -> list[Module]:
+        """Up and down projections without a gate."""
+        prefix = f"{name}." if name else ""
+        return [
+            self.column(f"{prefix}{up}", self.hidden, intermediate, bias=bias),
+            self.row(f"{prefix}{down}", intermediate, self.hidden, bias=bias),
         ]
 
     def experts(
@@ -189,12 +208,12 @@ class LayerBuilder:
         weight_format = self.scheme.experts(f"{self.path}.{name}")
         return Experts(name, count, active, self.hidden, intermediate, gated, bias, weight_format)
 
-    def cache(self, window: int | None = None) -> Attention:
+    def cache(self, window: int | None = None, kv_heads: int | None = None) -> Attention:
         """What this layer's attention keeps in the KV cache."""
         size = self.config.head_size
         return Attention(
             self.config.integer("num_attention_heads"),
-            self.config.num_kv_heads,
+            kv_heads or self.config.num_kv_heads,
             size,
             size,
             AttentionKind.SLIDING if window else AttentionKind.FULL,

@@ -136,7 +136,10 @@ def _packed_expert_bytes(
         *weight_format.tensors(hidden, up, dtype_bytes),
         *weight_format.tensors(intermediate, (hidden,), dtype_bytes),
     )
-    return sum(tensor.bytes for tensor in tensors if tensor.name != "weight_shape")
+    stored = sum(tensor.bytes for tensor in tensors if tensor.name != "weight_shape")
+    if isinstance(weight_format, PackedInt):
+        stored += 2 * 2 * dtype_bytes  # two shapes, which vLLM creates in the model's dtype
+    return stored
 
 
 def _has_zeros(weight_format: Awq | Gptq | PackedInt) -> bool:
