@@ -90,7 +90,11 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A plain parameter (norm, gate bias, sink); `sharded` ones are split on dimension 0."""
+    """A plain parameter (norm, gate bias, sink).
+
+    `sharded` ones are split on dimension 0, whose entries are replicated where ranks outnumber
+    them (KV heads).
+    """
 
     name: str
     shape: tuple[int, ...]

@@ -6,7 +6,7 @@ A family's module says what one layer holds in terms of `LayerBuilder`; `assembl
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import Draft, Layer, Tower
@@ -23,7 +23,7 @@ from model_cards.modules import (
     Shard,
     Tensor,
 )
-from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
+from model_cards.quantization.formats import FLOAT32, UNQUANTIZED, WeightFormat
 from model_cards.quantization.scheme import QuantScheme
 
 # Four fp32 scalars (scales of q, k, v and the probabilities) of every attention layer.
@@ -101,9 +101,10 @@ class LayerBuilder:
             quantized=quantized,
         )
 
-    def router(self, experts: int, name: str = "mlp.gate") -> Linear:
+    def router(self, experts: int, name: str = "mlp.gate", *, fp32: bool = False) -> Linear:
         """The router of an MoE layer, never quantized (vLLM's `GateLinear`)."""
-        return self.replicated(name, self.hidden, experts, quantized=False)
+        router = self.replicated(name, self.hidden, experts, quantized=False)
+        return replace(router, format=FLOAT32) if fp32 else router
 
     def norm(self, name: str, size: int | None = None) -> Tensor:
         """An RMSNorm (or a LayerNorm without bias) of the hidden size, or of `size`."""

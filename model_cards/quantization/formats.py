@@ -56,7 +56,9 @@ class WeightFormat(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Unquantized(WeightFormat):
-    """The model's own dtype."""
+    """The model's own dtype, or the one of `element_bytes` that vLLM's class insists on."""
+
+    element_bytes: int | None = None
 
     @property
     def label(self) -> str:
@@ -71,12 +73,13 @@ class Unquantized(WeightFormat):
     @property
     def weight_bits(self) -> int:
         """See `WeightFormat`."""
-        return 16
+        return 8 * (self.element_bytes or 2)
 
     def tensors(self, inputs: int, outputs: Sequence[int], dtype_bytes: int) -> tuple[Stored, ...]:
         """See `WeightFormat`."""
         elements = inputs * sum(outputs)
-        return (Stored("weight", elements, elements * dtype_bytes),)
+        return (Stored("weight", elements, elements * (self.element_bytes or dtype_bytes)),)
 
 
 UNQUANTIZED = Unquantized()
+FLOAT32 = Unquantized(4)
