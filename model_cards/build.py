@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model_cards.architectures import find_family
+from model_cards.architectures import checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.estimate import estimate_body
 from model_cards.card import Fidelity, ModelCard, Origin
@@ -61,10 +61,10 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     """
     text = config.text
     notes = [facts.assumed] if facts.assumed else []
-    family = find_family(config.architectures)
+    family = find_family(config)
     scheme: QuantScheme | None
     try:
-        scheme = read_scheme(config, facts.side_file)
+        scheme = read_scheme(config, facts.side_file, checkpoint_names(family))
     except UnmodelledQuantization as error:
         scheme = None
         notes.append(f"weights estimated: {error}")
@@ -136,7 +136,7 @@ def _estimated(
     parameters, stored = facts.parameters, facts.checkpoint_bytes
     if parameters is None and family_known:
         # The architecture is modelled, only the quantization is not: count it unquantized.
-        family = find_family(config.architectures)
+        family = find_family(config)
         assert family is not None
         body = family.build(config, NO_QUANTIZATION)
         parameters = _count(body)

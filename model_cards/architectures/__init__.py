@@ -53,12 +53,20 @@ _FAMILIES: Final = {
 }
 
 
-def find_family(architectures: tuple[str, ...]) -> Family | None:
-    """The family of the first modelled architecture, None if none is modelled."""
-    for name in architectures:
+def find_family(config: Config) -> Family | None:
+    """The family of the first modelled architecture, None if none is modelled.
+
+    A family may leave out some configs of its architectures (`describes`).
+    """
+    for name in config.architectures:
         if name in _FAMILIES:
-            return import_module(f"model_cards.architectures.{_FAMILIES[name]}")
+            family = import_module(f"model_cards.architectures.{_FAMILIES[name]}")
+            return family if getattr(family, "describes", _any)(config) else None
     return None
+
+
+def _any(config: Config) -> bool:
+    return True
 
 
 def checkpoint_names(family: Family | None) -> Mapping[str, str]:

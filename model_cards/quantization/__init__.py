@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
@@ -47,8 +48,10 @@ def quantization_method(settings: Config) -> str | None:
     return None
 
 
-def read_scheme(config: Config, side_file: Config | None = None) -> QuantScheme:
-    """The quantization of a checkpoint.
+def read_scheme(
+    config: Config, side_file: Config | None = None, names: Mapping[str, str] | None = None
+) -> QuantScheme:
+    """The quantization of a checkpoint, whose paths begin as `names` renames them.
 
     Raises `UnmodelledQuantization` for a method or layout that is not modelled.
     """
@@ -58,7 +61,25 @@ def read_scheme(config: Config, side_file: Config | None = None) -> QuantScheme:
         return NO_QUANTIZATION
     if method not in _SCHEMES:
         raise UnmodelledQuantization(f"{settings.where}: quantization {method!r} is not modelled")
+    if names:
+        values = {key: _renamed(settings.raw(key), names) for key in settings}
+        settings = Config(values, settings.where, complete=settings.complete)
     module, name = _SCHEMES[method]
     scheme = getattr(import_module(f"model_cards.quantization.{module}"), name)(settings)
     assert isinstance(scheme, QuantScheme)
     return scheme
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """The same settings with the first of `names` (old beginning to new) put into every path."""
+    if isinstance(value, dict):
+        return {_renamed(key, names): _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if isinstance(value, str):
+        for old, new in names.items():
+            if value.startswith(old):
+                return new + value[len(old) :]
+            if value == old[:-1] + "*":  # a wildcard for everything below
+                return new + "*"
+    return value
