@@ -1,4 +1,4 @@
-"""Mixtral: Mistral's attention, every layer with routed experts and an unquantized router."""
+"""Mixtral and Granite MoE: every layer with routed experts behind an unquantized router."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from model_cards.architectures.decoder import (
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Linear, Output, Shard, Tensor
-from model_cards.quantization.formats import UNQUANTIZED
+from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -25,18 +24,10 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     window = config.optional_integer("sliding_window", minimum=0) or None
 
     def layer(b: LayerBuilder, index: int) -> Layer:
-        router = (Output("gate", experts),)
         return Layer(
             (
                 *b.attention(),
-                Linear(
-                    "block_sparse_moe.gate",
-                    b.hidden,
-                    router,
-                    Shard.REPLICATED,
-                    False,
-                    UNQUANTIZED,
-                ),
+                b.router(experts, "block_sparse_moe.gate"),
                 b.experts(experts, active, intermediate, "block_sparse_moe.experts"),
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),

@@ -159,7 +159,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
             return experts_bytes(module, count, intermediate, width, layout.capability)
         case Tensor():
             shards = min(ranks, module.shape[0]) if module.sharded else 1
-            return module.elements // shards * (DTYPE_BYTES[module.dtype] if module.dtype else width)
+            width = DTYPE_BYTES[module.dtype] if module.dtype else width
+            return module.elements // shards * width
         case Embedding():
             rows = local_rows(module, ranks)
             bias = rows * width if module.bias else 0
