@@ -28,15 +28,16 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     )
 
     def layer(b: LayerBuilder, index: int) -> Layer:
-        mixer = _attention(b) if index in attends else _short_convolution(b)
+        attention = index in attends
+        mixer = b.attention(qk_norm=True, out="out_proj") if attention else _short_convolution(b)
         return Layer(
             (
                 *mixer,
-                *_feed_forward(b, intermediate),
+                *b.gated_mlp(intermediate, "feed_forward", parts=("w1", "w3"), down="w2"),
                 b.norm("operator_norm"),
                 b.norm("ffn_norm"),
             ),
-            (b.cache() if index in attends else state,),
+            (b.cache() if attention else state,),
         )
 
     # vLLM ties the embeddings whatever the config says.
@@ -78,10 +79,6 @@ def _channels(config: Config) -> int:
     return config.integer("conv_dim", config.integer("hidden_size"))
 
 
-def _attention(b: LayerBuilder) -> list[Module]:
-    ...
-
-
 def _short_convolution(b: LayerBuilder) -> list[Module]:
     """vLLM's `ShortConv`: two gates and the input of a convolution over a few tokens."""
     channels, bias = _channels(b.config), b.config.boolean("conv_bias", False)
@@ -93,7 +90,3 @@ def _short_convolution(b: LayerBuilder) -> list[Module]:
         b.linear("conv.in_proj", channels, gates, Shard.COLUMN, bias=bias),
         b.row("conv.out_proj", channels, channels, bias=bias),
     ]
-
-
-def _feed_forward(b: LayerBuilder, intermediate: int) -> list[Module]:
-    ...

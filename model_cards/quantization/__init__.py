@@ -18,6 +18,7 @@ _SCHEMES: Final = {
     "gptq_marlin": ("gptq", "GptqScheme"),
     "fp8": ("fp8", "Fp8Scheme"),
     "compressed-tensors": ("compressed_tensors", "CompressedTensorsScheme"),
+    "mxfp4": ("mxfp4", "Mxfp4Scheme"),
     "modelopt": ("modelopt", "modelopt_scheme"),
     "modelopt_fp4": ("modelopt", "modelopt_scheme"),
 }
@@ -43,9 +44,12 @@ def quantization_method(settings: Config) -> str | None:
     if method:
         return method
     nested = settings.section("quantization")
-    if nested is not None and "quant_algo" in nested:
-        return "modelopt"
-    return None
+    if nested is None or "quant_algo" not in nested:
+        return None
+    producer = settings.section("producer")
+    named = producer is not None and producer.string("name", "") == "modelopt"
+    # An excerpt need not say who made it.
+    return "modelopt" if named or not settings.complete else None
 
 
 def read_scheme(

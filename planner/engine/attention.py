@@ -6,7 +6,7 @@ checked against its own answers in tests/planner/test_oracle.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -103,7 +103,7 @@ def attention_backends(
     attentions = dict.fromkeys(card.attention_layers())
     widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
 
-    def choose(attention: Attention) -> AttentionBackend:
+    def choose(attention: Attention, kv_cache_dtype: str) -> AttentionBackend:
         if attention.kind is AttentionKind.INDEXER:
             return AttentionBackend("DEEPSEEK_V32_INDEXER", (64,), multiples=False)
         mla = attention.kind is AttentionKind.MLA
@@ -124,7 +124,12 @@ def attention_backends(
             device, device.capability, attention, kv_cache_dtype, widest, card.multimodal_prefix
         )
 
-    return {attention: choose(attention) for attention in attentions}
+    return {
+        attention: choose(attention, kv_cache_dtype)
+        if attention.follows_cache_dtype
+        else replace(choose(attention, "auto"), kv_cache_dtype="auto")
+        for attention in attentions
+    }
 
 
 def backend_problem(
@@ -204,6 +209,8 @@ def _backend(
         return AttentionBackend(name)
     if mm_prefix:
         return triton
+    if attention.sinks:  # FlashAttention 3 and 4 have them, 2 has not
+        return AttentionBackend("FLASH_ATTN") if flash_attention_4 else triton
     takes_flashinfer = attention.head_size in _FLASHINFER_HEADS
     if device.is_sm100 and takes_flashinfer and widest <= _FA2_HEAD_SIZE:
         return flashinfer

@@ -88,7 +88,7 @@ def resolve(
             else release.fact("async_scheduling_in_pipelines")
         ),
         model_runner_v2=bool(release.fact("model_runner_v2")),
-        cudagraph_sizes=_cudagraph_sizes(device, config, release, seqs, tokens),
+        cudagraph_sizes=_cudagraph_sizes(card, device, config, release, seqs, tokens),
     )
 
 
@@ -151,21 +151,29 @@ def _batch(
 
 
 def _cudagraph_sizes(
-    device: DeviceFacts, config: EngineConfig, release: Release, seqs: int, tokens: int
+    card: ModelCard,
+    device: DeviceFacts,
+    config: EngineConfig,
+    release: Release,
+    seqs: int,
+    tokens: int,
 ) -> tuple[int, ...]:
     """Batch sizes for which CUDA graphs are captured (`_set_cudagraph_sizes`)."""
     if config.enforce_eager or device.platform is Platform.CPU:
         return ()
     style = release.fact("cudagraph_sizes")
+    gpt_oss = card.model_type == "gpt_oss"  # captured up to 1024 whatever max_num_seqs
     limit = 1024 if device.is_sm100 and release.fact("cudagraph_cap_1024_on_sm100") else 512
     cap = min(limit, tokens) if style == "fixed" else min(seqs * 2, limit, tokens)
     if style in ("fixed", "step 8"):
         return tuple(size for size in (1, 2, 4, *range(8, 513, 8)) if size <= cap)
+    if gpt_oss:
+        cap = min(1024, tokens)
     sizes = {size for size in (1, 2, 4) if size <= cap}
     sizes |= set(range(8, min(cap + 1, 256), 8))
     sizes |= set(range(256, cap + 1, 16))
     if release.fact("cudagraph_batched_tokens_size") and tokens <= cap:
         sizes.add(tokens)
-    if release.fact("cudagraph_max_num_seqs_size") and seqs <= cap:
+    if release.fact("cudagraph_max_num_seqs_size") and seqs <= cap and not gpt_oss:
         sizes.add(seqs)
     return tuple(sorted(sizes))

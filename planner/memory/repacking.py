@@ -13,10 +13,13 @@ from typing import Final
 
 from model_cards.modules import Experts
 from model_cards.quantization.awq import Awq
-from model_cards.quantization.formats import WeightFormat, ceil_div
+from model_cards.quantization.formats import Float32WithoutKernel, WeightFormat, ceil_div
 from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.gptq import Gptq
 from model_cards.quantization.integers import PackedInt
+from model_cards.quantization.mxfp4 import GROUP as MXFP4_GROUP
+from model_cards.quantization.mxfp4 import Mxfp4
+from planner.engine.moe import MoeKernel, mxfp4_kernel
 from planner.memory.parallel import Indivisible
 
 Capability = tuple[int, int]
@@ -37,6 +40,8 @@ def linear_bytes(
     out = sum(outputs)
     stored = {t.name: t.bytes for t in weight_format.tensors(inputs, outputs, dtype_bytes)}
     match weight_format:
+        case Float32WithoutKernel() if not _has_router_kernels(capability):
+            return 4 * inputs * out
         case Fp8() if _uses_fp8_marlin(weight_format, capability):
             return _fp8_marlin_bytes(weight_format, inputs, out, dtype_bytes)
         case Fp8(granularity=Granularity.TENSOR):
@@ -83,6 +88,8 @@ def experts_bytes(
             weights = (shards + 1) * intermediate * hidden
             scales = 2 * 4 + (2 * 4 if weight_format.static_input else 0)
             return count * (weights + scales + biases)
+        case Mxfp4():
+            return _mxfp4_experts_bytes(experts, count, intermediate, capability)
         case Gptq() | Awq() | PackedInt():
             return count * (
                 _packed_expert_bytes(weight_format, experts, intermediate, dtype_bytes) + biases
@@ -91,6 +98,32 @@ def experts_bytes(
         intermediate, (hidden,), dtype_bytes
     )
     return count * (each + biases)
+
+
+def _mxfp4_experts_bytes(
+    experts: Experts, count: int, intermediate: int, capability: Capability | None
+) -> int:
+    """MXFP4 experts, padded for their kernel.
+
+    Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4, and keeps fp32
+    biases. TRT-LLM's keeps two int64 permutations of the rows of gate and up.
+    """
+    kernel, tile = mxfp4_kernel(capability)
+    hidden = ceil_div(experts.hidden, tile.hidden) * tile.hidden
+    inner = ceil_div(intermediate, tile.intermediate) * tile.intermediate
+    rows = len(experts.up_outputs) * inner
+    weights = (rows * hidden + hidden * inner) // 2
+    bias_bytes = 4 if kernel is MoeKernel.TRITON else 2
+    biases = (rows + hidden) * bias_bytes if experts.bias else 0
+
+    def scales(outputs: int, inputs: int) -> int:
+        groups = ceil_div(inputs, MXFP4_GROUP)
+        if kernel is MoeKernel.TRITON:
+            return ceil_div(outputs, 256) * 256 * ceil_div(groups, 4) * 4
+        return outputs * groups
+
+    each = weights + scales(rows, hidden) + scales(hidden, inner) + biases
+    return count * each + (2 * 8 * rows if kernel is MoeKernel.TRTLLM else 0)
 
 
 def _shard_block(block: int, hidden: int, intermediate: int) -> int:
@@ -147,6 +180,11 @@ def _has_zeros(weight_format: Awq | Gptq | PackedInt) -> bool:
     if isinstance(weight_format, Awq):
         return weight_format.zero_point
     return not weight_format.symmetric
+
+
+def _has_router_kernels(capability: Capability | None) -> bool:
+    """Whether vLLM has router kernels from 16 bits to fp32 (`GateLinear`): Hopper and B200."""
+    return capability is not None and (capability == HOPPER or capability[0] == 10)
 
 
 def _uses_fp8_marlin(weight_format: Fp8, capability: Capability | None) -> bool:
