@@ -118,6 +118,8 @@ def config_of(row: dict[str, Any]) -> tuple[str, Config, Config | None]:
         raise NotModelledError(f"{model_id} is not bundled")
     config, side = bundled
     values = {key: config.raw(key) for key in config} | (row.get("config_patch") or {})
+    if side is not None:
+        side = Config({key: side.raw(key) for key in side}, side.where, complete=True)
     # vLLM fills what a config leaves out with the model class's defaults.
     return model_id, Config(values, config.where, complete=True), side
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from model_cards.architectures import checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.estimate import estimate_body
-from model_cards.card import Fidelity, ModelCard, Origin
+from model_cards.caches import Attention
+from model_cards.card import ANY_LENGTH, Fidelity, ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization, UnsupportedModel
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
@@ -90,7 +91,8 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     if dtype is None or dtype not in ("bfloat16", "float16", "float32"):
         dtype = "bfloat16"
         notes.append("the config names no dtype; bfloat16 assumed")
-    limit, default = _lengths(config)
+    attends = any(isinstance(c, Attention) for layer in body.layers for c in layer.caches)
+    limit, default = _lengths(config, attends=attends)
     return ModelCard(
         model_id=model_id,
         architecture=config.architectures[0] if config.architectures else config.model_type,
@@ -175,10 +177,12 @@ def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[
     return _USUAL_STORAGE.get(method or "", ("16bit", 2.0))
 
 
-def _lengths(config: Config) -> tuple[int, int]:
+def _lengths(config: Config, *, attends: bool) -> tuple[int, int]:
     """Longest accepted context and the default one, as vLLM derives them from the config."""
     text = config.text
     found = [text.integer(key) for key in _LENGTH_KEYS if key in text]
+    if not found and not attends:
+        return ANY_LENGTH, _DEFAULT_LENGTH
     limit = min(found) if found else _DEFAULT_LENGTH
     if "model_max_length" in text:  # Cohere's, which overrules the others
         limit = text.integer("model_max_length")

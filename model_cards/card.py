@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from model_cards.caches import Attention, Cache, RecurrentState
 from model_cards.dtypes import DTYPE_BYTES
@@ -18,6 +19,10 @@ from model_cards.modules import (
     RotaryCache,
     Tensor,
 )
+
+
+# `max_model_len` of a model without attention and without a limit of its own.
+ANY_LENGTH: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""DeepSeek V2 and V3 and what shares their shape: latent attention (MLA), shared experts.
+"""DeepSeek and what shares its shape: shared experts, from DeepSeek V2 on latent attention (MLA).
+
+DeepSeek's first MoE and GLM 4.5 to 4.7 attend with plain heads, GLM 4.7 Flash with latent ones.
 
 DeepSeek V3.2 and GLM-5 add sparse attention (DSA): an indexer with a cache of its own picks the
 tokens that a layer attends to. Kimi K2 is a DeepSeek V3; K2.5 has a vision tower in front.
@@ -25,6 +27,7 @@ from model_cards.quantization.formats import UNQUANTIZED
 from model_cards.quantization.scheme import QuantScheme
 
 _DEFAULT_Q_LORA_RANK = 1536  # of transformers' DeepseekV2Config and DeepseekV3Config
+_GLM_ROTARY_PART = 0.5  # of a head, in vLLM's Glm4MoeAttention
 _INDEXER_SCALE_GROUP = 128  # an fp32 scale for every so many fp8 values of the indexer's cache
 
 
@@ -72,9 +75,22 @@ def is_moe_layer(text: Config, index: int) -> bool:
     """Whether a layer has routed experts: not the first ones."""
     return (
         _experts(text) > 0
-        and index >= text.integer("first_k_dense_replace", 0, minimum=0)
+        and index >= text.integer("first_k_dense_replace", _dense_layers(text), minimum=0)
         and index % text.integer("moe_layer_freq", 1) == 0
     )
+
+
+def _dense_layers(text: Config) -> int:
+    """How many layers `mlp_layer_types` (transformers 5) calls dense: the first ones."""
+    return text.strings("mlp_layer_types").count("dense")
+
+
+def _is_latent(text: Config) -> bool:
+    return text.integer("qk_rope_head_dim", 0, minimum=0) > 0
+
+
+def _is_glm(text: Config) -> bool:
+    return text.model_type.startswith("glm4_moe")
 
 
 def has_indexer(text: Config, index: int) -> bool:
@@ -93,14 +109,21 @@ def has_indexer(text: Config, index: int) -> bool:
 def _layer(b: LayerBuilder, moe: bool, indexes: bool) -> Layer:
     ffn = shared_moe(b) if moe else b.gated_mlp(b.config.integer("intermediate_size"))
     modules = [
-        *latent_attention(b),
-        *(_indexer(b) if indexes else []),
+        *(latent_attention(b) if _is_latent(b.config) else _plain_attention(b)),
+        *(_indexer(b) if indexes else ()),
         *ffn,
         b.norm("input_layernorm"),
         b.norm("post_attention_layernorm"),
     ]
     caches: list[Cache] = [_index_cache(b.config)] if indexes else []
-    return Layer(tuple(modules), (*caches, latent_cache(b.config)))
+    caches.append(latent_cache(b.config) if _is_latent(b.config) else b.cache())
+    return Layer(tuple(modules), tuple(caches))
+
+
+def _plain_attention(b: LayerBuilder) -> list[Module]:
+    glm = _is_glm(b.config)
+    bias = glm and b.config.boolean("attention_bias", False)
+    return b.attention(qkv_bias=bias, qk_norm=glm and b.config.boolean("use_qk_norm", False))
 
 
 def latent_attention(b: LayerBuilder, name: str = "self_attn") -> list[Module]:
@@ -186,12 +209,16 @@ def _index_cache(config: Config) -> Attention:
 
 
 def shared_moe(b: LayerBuilder) -> list[Module]:
-    """Router with an expert bias, shared experts as one MLP, routed experts."""
+    """Router with an expert bias, shared experts as one MLP, routed experts.
+
+    GLM's router is kept in fp32 and always has the bias.
+    """
     config = b.config
     experts, size = _experts(config), config.integer("moe_intermediate_size")
     shared = config.integer("n_shared_experts", 0, minimum=0)
-    modules: list[Module] = [b.router(experts)]
-    if config.string("topk_method", "") == "noaux_tc":
+    glm = _is_glm(config)
+    modules: list[Module] = [b.router(experts, fp32=glm)]
+    if glm or config.string("topk_method", "") == "noaux_tc":
         modules.append(Tensor("mlp.gate.e_score_correction_bias", (experts,), "float32"))
     if shared:
         modules += b.gated_mlp(shared * size, "mlp.shared_experts")
@@ -205,6 +232,9 @@ def _rotary(text: Config) -> tuple[RotaryCache, ...]:
     YaRN's table stays in fp32 where vLLM runs the fused rotary kernel: in eager mode, and in the
     classes it does not compile (DSA).
     """
+    if not _is_latent(text):
+        part = text.number("partial_rotary_factor", _GLM_ROTARY_PART if _is_glm(text) else 1.0)
+        return (rotary_cache(text.merged({"partial_rotary_factor": part})),)
     table = rotary_cache(text, size=text.integer("qk_rope_head_dim"))
     rope = text.rope_parameters
     scaled = rope.string("rope_type", rope.string("type", "default")) != "default"

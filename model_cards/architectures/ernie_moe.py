@@ -10,7 +10,7 @@ from model_cards.architectures.decoder import (
     tied_embeddings,
     vocabulary,
 )
-from model_cards.card import Layer
+from model_cards.card import Draft, Layer
 from model_cards.config import Config
 from model_cards.modules import Module, Tensor
 from model_cards.quantization.scheme import QuantScheme
@@ -60,4 +60,30 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         (rotary_cache(config),),
         max_intermediate_size=max(dense_size, shared_size, active * expert_size),
         experts_per_token=active,
+        drafts=_drafts(config, scheme),
     )
+
+
+def _drafts(config: Config, scheme: QuantScheme) -> tuple[Draft, ...]:
+    """MTP layers: one of Llama's, dense, behind a projection."""
+    count = config.integer("num_nextn_predict_layers", 0, minimum=0)
+    if not count:
+        return ()
+    layers: list[Layer] = []
+    around: list[Module] = []
+    for index in range(config.num_layers, config.num_layers + count):
+        b = LayerBuilder(config, scheme, f"model.layers.{index}")
+        modules = (
+            *b.attention(),
+            *b.gated_mlp(config.integer("intermediate_size")),
+            b.norm("input_layernorm"),
+            b.norm("post_attention_layernorm"),
+        )
+        layers.append(Layer(modules, (b.cache(),)))
+        around += [
+            b.norm("mtp_emb_norm"),
+            b.norm("mtp_hidden_norm"),
+            b.replicated("mtp_linear_proj", 2 * b.hidden, b.hidden, quantized=False),
+        ]
+    # Their rotary pairs lie differently, so the table is another one.
+    return (Draft("mtp", tuple(layers), tuple(around), rotary=(rotary_cache(config),)),)

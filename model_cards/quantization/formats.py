@@ -81,5 +81,11 @@ class Unquantized(WeightFormat):
         return (Stored("weight", elements, elements * (self.element_bytes or dtype_bytes)),)
 
 
+@dataclass(frozen=True, slots=True)
+class Float32WithoutKernel(Unquantized):
+    """A router that computes in fp32: stored so too where no kernel does that from 16 bits."""
+
+
 UNQUANTIZED = Unquantized()
 FLOAT32 = Unquantized(4)
+FLOAT32_WITHOUT_KERNEL = Float32WithoutKernel()

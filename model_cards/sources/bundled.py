@@ -134,6 +134,11 @@ def open_bundled(model_id: str) -> ModelCard | None:
             f"known by name and total only: {row['of']} with the usual layout of "
             f"{row['preset']} checkpoints stands in"
         )
+    elif side is not None and not side.complete:
+        assumed = (
+            "the copy of hf_quant_config.json does not say what stays unquantized; every linear "
+            "layer is taken as quantized"
+        )
     base = _described_by(row)
     facts = Facts(
         parameters=base.get("parameters"),
@@ -172,7 +177,9 @@ def _config(row: dict[str, Any]) -> tuple[Config, Config | None]:
     side = base.get("side")
     side_config = None
     if side is not None and row["kind"] != "variant":
-        side_config = Config(unfold_lists(side), f"{row['id']}: hf_quant_config.json")
+        where = f"{row['id']}: hf_quant_config.json"
+        # Without its producer it is an excerpt: what stays unquantized is missing too.
+        side_config = Config(unfold_lists(side), where, complete="producer" in side)
     return Config(values, f"{row['id']}: config.json", complete=complete), side_config
 
 

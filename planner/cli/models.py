@@ -8,6 +8,7 @@ import typer
 
 from model_cards import ModelCard, open_card
 from model_cards.caches import AttentionKind
+from model_cards.card import ANY_LENGTH
 from model_cards.errors import CardError
 from model_cards.sources.bundled import entries, open_bundled
 from planner.cli.console import fail, print_json, say, show
@@ -109,7 +110,8 @@ def _show(card: ModelCard) -> None:
     if card.checkpoint_bytes is not None:
         table.add_row("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
     table.add_row("layers", _layers(card))
-    table.add_row("context", f"{card.max_model_len:,} tokens")
+    unlimited = card.max_model_len == ANY_LENGTH
+    table.add_row("context", "unlimited" if unlimited else f"{card.max_model_len:,} tokens")
     table.add_row("vocabulary", f"{card.vocab_size:,}{', tied embeddings' if card.tied else ''}")
     if card.license:
         table.add_row("licence", card.license)

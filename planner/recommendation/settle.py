@@ -12,6 +12,7 @@ from math import floor
 
 from hardware_db import Rig
 from model_cards import ModelCard
+from model_cards.card import ANY_LENGTH
 from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import resolve
 from planner.engine.device import Platform, device_facts
@@ -188,7 +189,8 @@ def _length_reason(card: ModelCard, requirements: Requirements, context: int) ->
         return "the context asked for"
     if context == card.max_model_len:
         return "all the model has"
-    return f"enough for {requirements.use_case}; the model has up to {card.max_model_len}"
+    limit = "no limit" if card.max_model_len == ANY_LENGTH else f"up to {card.max_model_len}"
+    return f"enough for {requirements.use_case}; the model has {limit}"
 
 
 def _utilization(rig: Rig, release: Release) -> tuple[float, str | None]:
