@@ -200,14 +200,16 @@ class LayerBuilder:
         *,
         gated: bool = True,
         bias: bool = False,
+        hidden: int | None = None,
     ) -> Experts:
-        """Routed experts."""
+        """Routed experts; `hidden` is what goes into them, unless it is the hidden state."""
         if active > count:
             raise BadConfig(
                 f"{self.config.where}: a token visits {active} experts, but there are {count}"
             )
         weight_format = self.scheme.experts(f"{self.path}.{name}")
-        return Experts(name, count, active, self.hidden, intermediate, gated, bias, weight_format)
+        size = hidden or self.hidden
+        return Experts(name, count, active, size, intermediate, gated, bias, weight_format)
 
     def cache(self, window: int | None = None, kv_heads: int | None = None) -> Attention:
         """What this layer's attention keeps in the KV cache."""
@@ -250,6 +252,15 @@ def assemble(
 def tied_embeddings(config: Config, default: bool) -> bool:
     """`tie_word_embeddings`, whose default when absent depends on the model class."""
     return config.boolean("tie_word_embeddings", default)
+
+
+def language_config(config: Config, *, tied: bool) -> Config:
+    """The text part of a multimodal config.
+
+    vLLM takes `tie_word_embeddings` from the top level, whose class has the default `tied`, and
+    not from the text part.
+    """
+    return config.text.merged({"tie_word_embeddings": tied_embeddings(config, tied)})
 
 
 def vocabulary(

@@ -35,8 +35,8 @@ class Nvfp4(WeightFormat):
 
     def tensors(self, inputs: int, outputs: Sequence[int], dtype_bytes: int) -> tuple[Stored, ...]:
         """See `WeightFormat`; global scales are one fp32 a projection."""
-        elements = inputs * sum(outputs)
-        packed, scales, each = elements // 2, elements // self.group_size, len(outputs)
+        packed, each = inputs * sum(outputs) // 2, len(outputs)
+        scales = inputs // self.group_size * sum(outputs)
         stored = [
             Stored("weight", packed, packed),
             Stored("weight_scale", scales, scales),
