@@ -22,6 +22,11 @@ _NORMALIZER_BYTES = 2
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
+    return text_body(config, scheme)
+
+
+def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
+    """The language model, whose modules have paths below `root`."""
     generation = {"gemma": 1, "gemma2": 2}.get(config.model_type, 3)
     intermediate = config.integer("intermediate_size")
     windows = _windows(config, generation)
@@ -40,10 +45,14 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (b.cache(windows[index]),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, True))
+    tied = tied_embeddings(config, True)
+    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
+    layers = assemble(
+        config, scheme, layer, kind=lambda index: windows[index], root=f"{root}model.layers"
+    )
     return Body(
         embedding,
-        assemble(config, scheme, layer, kind=lambda index: windows[index]),
+        layers,
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
         _rotary(config, generation),

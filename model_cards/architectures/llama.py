@@ -24,13 +24,18 @@ _MISTRAL_WINDOW = 4096
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
-    return build_named(config, scheme, ("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+    return text_body(config, scheme)
 
 
-def build_named(
-    config: Config, scheme: QuantScheme, qkv: Sequence[str], gate_up: Sequence[str]
+def text_body(
+    config: Config,
+    scheme: QuantScheme,
+    *,
+    root: str = "",
+    qkv: Sequence[str] = ("q_proj", "k_proj", "v_proj"),
+    gate_up: Sequence[str] = ("gate_proj", "up_proj"),
 ) -> Body:
-    """A Llama body whose checkpoint names its projections as given."""
+    """The language model, whose modules have paths below `root` and fuse what is named."""
     intermediate = config.integer("intermediate_size")
     # InternLM 3 spells its biases `qkv_bias` and `bias`.
     qkv_bias = config.boolean("attention_bias", config.boolean("qkv_bias", False))
@@ -49,10 +54,14 @@ def build_named(
             (b.cache(windows[index]),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
+    tied = tied_embeddings(config, False)
+    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
+    layers = assemble(
+        config, scheme, layer, kind=lambda index: windows[index], root=f"{root}model.layers"
+    )
     return Body(
         embedding,
-        assemble(config, scheme, layer, kind=lambda index: windows[index]),
+        layers,
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
         (rotary_cache(config),),

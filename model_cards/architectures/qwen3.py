@@ -19,6 +19,11 @@ from model_cards.quantization.scheme import QuantScheme
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
+    return text_body(config, scheme)
+
+
+def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
+    """The language model, whose modules have paths below `root`."""
     intermediate = config.integer("intermediate_size")
     bias = config.boolean("attention_bias", False)
     window = windows(config)
@@ -34,10 +39,14 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (b.cache(window[index]),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
+    tied = tied_embeddings(config, False)
+    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
+    layers = assemble(
+        config, scheme, layer, kind=lambda index: window[index], root=f"{root}model.layers"
+    )
     return Body(
         embedding,
-        assemble(config, scheme, layer, kind=lambda index: window[index]),
+        layers,
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
         (rotary_cache(config),),

@@ -20,6 +20,11 @@ from model_cards.quantization.scheme import QuantScheme
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
+    return text_body(config, scheme)
+
+
+def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
+    """The language model, whose modules have paths below `root`."""
     qwen2 = config.model_type == "qwen2_moe"
     experts, active = config.integer("num_experts"), config.integer("num_experts_per_tok")
     expert_size = config.integer("moe_intermediate_size")
@@ -56,11 +61,19 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (b.cache(window[index]),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
+    tied = tied_embeddings(config, False)
+    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
+    layers = assemble(
+        config,
+        scheme,
+        layer,
+        kind=lambda i: (is_sparse(i), window[i]),
+        root=f"{root}model.layers",
+    )
     dense = dense_size if any(not is_sparse(i) for i in range(config.num_layers)) else 0
     return Body(
         embedding,
-        assemble(config, scheme, layer, kind=lambda i: (is_sparse(i), window[i])),
+        layers,
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
         (rotary_cache(config),),

@@ -23,6 +23,8 @@ _ALGORITHMS: dict[str, WeightFormat] = {
     "W4A16_NVFP4": Nvfp4(quantized_input=False),
 }
 _METHODS = {"NVFP4": "modelopt_fp4", "W4A16_NVFP4": "modelopt_fp4"}
+# Vision towers that vLLM leaves unquantized though older ModelOpt versions do not exclude them.
+_TOWERS = ("vision_tower", "vision_model", "vit_large_projector")
 
 
 def modelopt_scheme(config: Config) -> QuantScheme:
@@ -58,7 +60,7 @@ class ModelOptScheme(QuantScheme):
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`; a pattern is a whole path, a part of one, or a wildcard."""
-        skipped = any(p in path or fnmatchcase(path, p) for p in self.excluded)
+        skipped = any(p in path or fnmatchcase(path, p) for p in (*_TOWERS, *self.excluded))
         return UNQUANTIZED if skipped else self.format
 
     def linear(self, path: str, parts: Sequence[str] = ()) -> WeightFormat:

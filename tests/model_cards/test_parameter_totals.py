@@ -20,6 +20,10 @@ EXTRA = {
     "Qwen/Qwen3-1.7B": 151936 * 2048,
     "Qwen/Qwen3-1.7B-FP8": 151936 * 2048,
     "Qwen/Qwen3-4B-FP8": 151936 * 2560,
+    # The list of unquantized modules names tower and projector, vLLM compares whole paths and
+    # quantizes both: scales of weight and input that the checkpoint lacks, of the 7 matrices of
+    # each of 24 layers, and of the projector's 2.
+    "mistralai/Devstral-Small-2-24B-Instruct-2512": -2 * (24 * 7 + 2),
     # Rotary inverse frequencies of every layer: layers x half a head.
     "meta-llama/Llama-2-7b-hf": 32 * 64,
     "meta-llama/Llama-2-13b-hf": 40 * 64,
