@@ -35,11 +35,15 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """An encoder beside the language model (vision, audio), with what projects its output."""
+    """An encoder beside the language model (vision, audio), with what projects its output.
+
+    `data_parallel`: `--mm-encoder-tp-mode data` keeps it whole on every rank.
+    """
 
     name: str
     modules: tuple[Module, ...]
     rotary: tuple[RotaryCache, ...] = ()
+    data_parallel: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ _FAMILIES: Final = {
     "PhiMoEForCausalLM": "phimoe",
     "OlmoeForCausalLM": "olmoe",
     "Ernie4_5_MoeForCausalLM": "ernie_moe",
+    "MiniMaxM2ForCausalLM": "minimax_m2",
+    "Llama4ForConditionalGeneration": "llama4",
     "Qwen2MoeForCausalLM": "qwen3_moe",
     "Qwen3MoeForCausalLM": "qwen3_moe",
     "DeepseekForCausalLM": "deepseek",

@@ -132,10 +132,13 @@ def encoder_bytes(card: ModelCard, layout: Layout) -> int:
     """The towers of a multimodal model, on the first pipeline stage."""
     if not layout.encoders:
         return 0
-    if not layout.encoders_split:
-        layout = replace(layout, tensor_parallel_size=1)
-    modules = sum(module_bytes(m, layout) for tower in card.towers for m in tower.modules)
-    return modules + sum(_rotary_bytes(c, layout) for tower in card.towers for c in tower.rotary)
+    whole = replace(layout, tensor_parallel_size=1)
+    total = 0
+    for tower in card.towers:
+        of = whole if tower.data_parallel and not layout.encoders_split else layout
+        total += sum(module_bytes(module, of) for module in tower.modules)
+        total += sum(_rotary_bytes(cache, of) for cache in tower.rotary)
+    return total
 
 
 def _rotary_bytes(cache: RotaryCache, layout: Layout) -> int:
