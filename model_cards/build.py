@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model_cards.architectures import checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
@@ -10,7 +10,9 @@ from model_cards.architectures.estimate import estimate_body
 from model_cards.caches import Attention
 from model_cards.card import ANY_LENGTH, Fidelity, ModelCard, Origin
 from model_cards.config import Config
+from model_cards.config_classes import through_class
 from model_cards.errors import UnmodelledQuantization, UnsupportedModel
+from model_cards.modules import Embedding
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
 
@@ -60,8 +62,12 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     Exact where architecture and quantization are modelled, else estimated from totals, and the
     notes say which. Raises `BadConfig`, or `UnsupportedModel` where nothing can be said.
     """
-    text = config.text
     notes = [facts.assumed] if facts.assumed else []
+    if not config.complete and not any(config.text.names(key) for key in _LENGTH_KEYS):
+        notes.append("the copy of this config gives no context length; its class's default stands in")
+    says_tied = config.text.boolean("tie_word_embeddings", False)
+    config = through_class(config)
+    text = config.text
     family = find_family(config)
     scheme: QuantScheme | None
     try:
@@ -82,6 +88,10 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
             notes.append(f"{name} is not modelled module by module; planned from its totals")
         body = _estimated(config, facts, scheme, family_known=family is not None)
     notes += body.notes
+
+    if scheme is not None and _has_own_head(body, says_tied, facts.parameters):
+        head = Embedding("lm_head", body.embedding.rows, body.embedding.width)
+        body = replace(body, lm_head=replace(head, format=scheme.head("lm_head")))
 
     drafts = body.drafts
     if drafts and facts.parameters == _count(body):
@@ -117,13 +127,27 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         output_on_every_stage=body.output_on_every_stage,
         max_intermediate_size=body.max_intermediate_size,
         experts_per_token=body.experts_per_token,
+        beside=body.beside,
+        batch_elements=body.batch_elements,
         towers=body.towers,
         multimodal_prefix=body.multimodal_prefix,
+        largest_item_tokens=body.largest_item_tokens,
         deepstack_levels=body.deepstack_levels,
         drafts=drafts,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
     )
+
+
+def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:
+    """Whether the checkpoint has an output head although its model class ties it.
+
+    vLLM looks for one and ties it only if it is a copy of the embedding, which it is taken to be
+    where the text part of the config says that they are tied.
+    """
+    if body.lm_head is not None or says_tied:
+        return False
+    return parameters == _count(body) + body.embedding.elements
 
 
 def _method_name(settings: Config | None, scheme: QuantScheme | None) -> str | None:
@@ -161,7 +185,7 @@ def _estimated(
 
 def _count(body: Body) -> int:
     modules = [module for layer in body.layers for module in layer.modules]
-    modules += [*body.final, *(module for tower in body.towers for module in tower.modules)]
+    modules += [*body.final, *body.beside, *(module for tower in body.towers for module in tower.modules)]
     head = body.lm_head.elements if body.lm_head is not None else 0
     return body.embedding.elements + head + sum(module.elements for module in modules)
 

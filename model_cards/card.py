@@ -121,8 +121,11 @@ class ModelCard:
     experts_per_token: int = 0
     checkpoint_bytes: int | None = None  # as the repository states it, None: not known
     license: str | None = None
+    beside: tuple[Module, ...] = ()  # what the model object holds on every stage beside layers
+    batch_elements: int = 0  # activations it keeps for every token of a batch
     towers: tuple[Tower, ...] = ()
     multimodal_prefix: bool = False  # the tokens of an image attend to each other
+    largest_item_tokens: int = 0  # of an image or video, where a batch must hold it whole
     deepstack_levels: int = 0  # layers of the tower whose output joins the first decoder layers
     drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
 
@@ -159,6 +162,7 @@ class ModelCard:
         yield from self.final
         if self.lm_head is not None:
             yield self.lm_head
+        yield from self.beside
         for tower in self.towers:
             yield from tower.modules
 
@@ -229,7 +233,7 @@ def module_bytes(module: Module, dtype_bytes: int) -> int:
     """Bytes a whole (unsplit) module stores in a checkpoint of that dtype."""
     match module:
         case Linear():
-            sizes = [output.size for output in module.outputs]
+            sizes = [output.size for output in module.outputs if output.stored]
             bias = sum(sizes) * dtype_bytes if module.bias else 0
             return module.format.bytes(module.inputs, sizes, dtype_bytes) + bias
         case Experts():

@@ -27,13 +27,15 @@ class Output:
     """One logical output of a linear layer: `units` x `width` features.
 
     Tensor parallelism divides whole units (attention heads). `replicable` units (KV heads) are
-    held by several ranks when there are fewer of them than ranks.
+    held by several ranks when there are fewer of them than ranks. One that is not `stored` is
+    filled from another output.
     """
 
     name: str
     units: int
     width: int = 1
     replicable: bool = False
+    stored: bool = True
 
     @property
     def size(self) -> int:
@@ -55,7 +57,7 @@ class Linear:
     @property
     def elements(self) -> int:
         """Logical parameters, quantization scales not counted."""
-        out = sum(output.size for output in self.outputs)
+        out = sum(output.size for output in self.outputs if output.stored)
         return out * self.inputs + (out if self.bias else 0)
 
 

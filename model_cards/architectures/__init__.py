@@ -55,6 +55,7 @@ _FAMILIES: Final = {
     "DeepseekV32ForCausalLM": "deepseek",
     "GlmMoeDsaForCausalLM": "deepseek",
     "GptOssForCausalLM": "gpt_oss",
+    "Gemma4ForConditionalGeneration": "gemma4",
     "KimiK25ForConditionalGeneration": "kimi_k25",
     "MambaForCausalLM": "mamba",
     "FalconMambaForCausalLM": "mamba",

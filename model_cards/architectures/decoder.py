@@ -44,8 +44,11 @@ class Body:
     buffers_bytes: int = 0
     embedding_on_every_stage: bool = False
     output_on_every_stage: bool = False
+    beside: tuple[Module, ...] = ()
+    batch_elements: int = 0
     towers: tuple[Tower, ...] = ()
     multimodal_prefix: bool = False
+    largest_item_tokens: int = 0
     deepstack_levels: int = 0
     drafts: tuple[Draft, ...] = ()
     notes: tuple[str, ...] = ()

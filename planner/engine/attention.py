@@ -30,6 +30,7 @@ _FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
 _FA4_SPARSE_HEADS: Final = 16
 DS_MLA: Final = "fp8_ds_mla"
 _DS_MLA_BYTES: Final = 656  # 512 fp8, 4 fp32 scales, 64 rotary values in bf16
+FA4_FP8: Final = frozenset({"fp8", "fp8_e4m3"})
 FP8_KV_DTYPES: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 
 
@@ -204,16 +205,18 @@ def _backend(
         return triton
     if widest > _FA2_HEAD_SIZE and not flash_attention_4:
         return triton  # for all layers, also those of narrower heads
+    # FlashAttention 4 reads an fp8 cache of wide heads in pages of 64 tokens.
+    pages = (64,) if attention.head_size > _FA2_HEAD_SIZE and kv_cache_dtype in FA4_FP8 else (16,)
     if mm_prefix and flash_attention_4:  # Triton for batches with images, the other without
         name = "TRITON_FLASHINFER" if device.is_sm100 else "TRITON_FLASH_ATTN"
-        return AttentionBackend(name)
+        return AttentionBackend(name, pages, multiples=pages == (16,))
     if mm_prefix:
         return triton
     if attention.sinks:  # FlashAttention 3 and 4 have them, 2 has not
         return AttentionBackend("FLASH_ATTN") if flash_attention_4 else triton
     takes_flashinfer = attention.head_size in _FLASHINFER_HEADS
-    if device.is_sm100 and takes_flashinfer and widest <= _FA2_HEAD_SIZE:
+    if device.is_sm100 and takes_flashinfer:
         return flashinfer
     if kv_cache_dtype in FP8_KV_DTYPES and (capability != (9, 0) or kv_cache_dtype == "fp8_e5m2"):
         return flashinfer if takes_flashinfer else triton
-    return AttentionBackend("FLASH_ATTN")
+    return AttentionBackend("FLASH_ATTN", pages, multiples=pages == (16,))

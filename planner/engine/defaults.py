@@ -62,7 +62,7 @@ def resolve(
         length = card.default_max_model_len
     else:
         length = config.max_model_len
-    seqs, tokens = _batch(device, config, release, length)
+    seqs, tokens = _batch(card, device, config, release, length)
     return ResolvedConfig(
         given=config,
         dtype=dtype,
@@ -123,7 +123,7 @@ def _prefix_caching(card: ModelCard, release: Release) -> bool:
 
 
 def _batch(
-    device: DeviceFacts, config: EngineConfig, release: Release, length: int
+    card: ModelCard, device: DeviceFacts, config: EngineConfig, release: Release, length: int
 ) -> tuple[int, int]:
     """(max_num_seqs, max_num_batched_tokens) of the API server (`get_batch_defaults`)."""
     seqs, tokens = 256, 2048
@@ -143,6 +143,8 @@ def _batch(
     else:
         if config.enable_chunked_prefill is False:
             tokens = max(length, tokens)
+        if not config.language_model_only:
+            tokens = max(card.largest_item_tokens, tokens)
         if release.fact("batched_tokens_capped_by_length"):
             tokens = min(seqs * length, tokens)
     if config.max_num_seqs is None and release.fact("max_num_seqs_capped_by_batched_tokens"):

@@ -93,9 +93,9 @@ def _sparse_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Laye
 
 
 def _deepstack_bytes(card: ModelCard, config: ResolvedConfig) -> int:
-    """A batch of hidden states for every level, kept even where only text is served."""
-    width = card.hidden_size * config.dtype_bytes
-    return card.deepstack_levels * config.max_num_batched_tokens * width
+    """What the model object keeps of a whole batch, even where only text is served."""
+    elements = card.deepstack_levels * card.hidden_size + card.batch_elements
+    return elements * config.max_num_batched_tokens * config.dtype_bytes
 
 
 def _flashinfer_bytes(

@@ -103,6 +103,9 @@ def _stage(
         for module in by_id[key].modules:
             part = _part(module)
             parts[part] = parts.get(part, 0) + count * module_bytes(module, layout)
+    for module in card.beside:
+        part = _part(module)
+        parts[part] = parts.get(part, 0) + module_bytes(module, layout)
     buffers = parts.pop("buffers", 0) + card.buffers_bytes
     if layout.expert_parallel_size > 1:
         buffers += sum(_expert_map_bytes(layer) for layer in layers)
@@ -116,7 +119,7 @@ def _stage(
         lm_head = module_bytes(card.lm_head, layout) if card.lm_head is not None else 0
     tables = sum(_rotary_bytes(cache, layout) for cache in card.rotary)
     return RankWeights(
-        embedding=embedding,
+        embedding=embedding + parts.get("embedding", 0),
         attention=parts.get("attention", 0),
         mlp=parts.get("mlp", 0),
         experts=parts.get("experts", 0),
@@ -181,6 +184,8 @@ def _part(module: Module) -> str:
             return "experts"
         case Buffer():
             return "buffers"
+        case Embedding():
+            return "embedding"
         case Tensor():
             return "attention" if _mixes_tokens(module.name) else "norms"
         case Linear():
@@ -191,7 +196,7 @@ def _part(module: Module) -> str:
 
 def _mixes_tokens(name: str) -> bool:
     """Whether a module belongs to attention or to the mixer of a recurrent layer."""
-    return "attn" in name or "mixer" in name
+    return "attn" in name or "mixer" in name or "attention." in name
 
 
 def _expert_map_bytes(layer: Layer) -> int:
