@@ -158,6 +158,18 @@ class Config:
             raise self.fail(key, "an object")
         return Config(value, f"{self.where}: {key}", complete=self.complete)
 
+    def sections(self, key: str) -> tuple[Config, ...]:
+        """A list of objects, empty if absent."""
+        value = self._values.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.fail(key, "a list of objects")
+        return tuple(
+            Config(item, f"{self.where}: {key}[{index}]", complete=self.complete)
+            for index, item in enumerate(value)
+        )
+
     def names(self, key: str) -> bool:
         """Whether the file has the key at all, even as null."""
         return key in self._values

@@ -24,6 +24,12 @@ EXTRA = {
     # quantizes both: scales of weight and input that the checkpoint lacks, of the 7 matrices of
     # each of 24 layers, and of the projector's 2.
     "mistralai/Devstral-Small-2-24B-Instruct-2512": -2 * (24 * 7 + 2),
+    # Causal masks of every layer: layers x positions x positions.
+    "openai-community/gpt2": 12 * 1024 * 1024,
+    # Counted over embedding and matrices alone: without positions (2048 and an offset of 2), and
+    # without biases (4 of attention, 4 + 1 of the MLP) and norms (2 of weight and bias) of 12
+    # layers and the final norm.
+    "facebook/opt-125m": -768 * (2048 + 2 + 12 * (4 + 4 + 1 + 2 * 2) + 2),
     # Rotary inverse frequencies of every layer: layers x half a head.
     "meta-llama/Llama-2-7b-hf": 32 * 64,
     "meta-llama/Llama-2-13b-hf": 40 * 64,

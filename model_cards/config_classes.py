@@ -1,0 +1,94 @@
+"""What vLLM reads in a config.json that the file itself does not say.
+
+vLLM sees a config through transformers' class for its `model_type`, which knows some keys by other
+names and gives absent ones a default. Here are those that decide memory and that published files
+leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from model_cards.config import Config
+
+# model_type -> the usual name of a key -> the name in the file.
+_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "gpt2": {
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    },
+}
+
+# model_type -> key -> the class's default.
+_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "cohere": {"max_position_embeddings": 8192, "tie_word_embeddings": True},
+    "cohere2": {
+        "max_position_embeddings": 8192,
+        "sliding_window": 4096,
+        "tie_word_embeddings": True,
+    },
+    "ernie4_5": {
+        "head_dim": 128,
+        "max_position_embeddings": 131072,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    },
+    "exaone4": {"max_position_embeddings": 2048, "sliding_window": 4096},
+    "falcon": {"max_position_embeddings": 2048, "tie_word_embeddings": True},
+    "glm": {
+        "attention_bias": True,
+        "head_dim": 128,
+        "max_position_embeddings": 131072,
+        "num_key_value_heads": 2,
+        "partial_rotary_factor": 0.5,
+    },
+    "glm4": {
+        "attention_bias": True,
+        "head_dim": 128,
+        "max_position_embeddings": 131072,
+        "num_key_value_heads": 2,
+        "partial_rotary_factor": 0.5,
+    },
+    "gpt2": {"n_positions": 1024, "tie_word_embeddings": True},
+    "granite": {"max_position_embeddings": 2048},
+    "granitemoehybrid": {"max_position_embeddings": 2048},
+    "jamba": {"max_position_embeddings": 262144},
+    "lfm2": {"max_position_embeddings": 128000},
+    "nemotron_h": {"max_position_embeddings": 4096},
+    "olmo2": {"max_position_embeddings": 2048},
+    "olmo3": {"max_position_embeddings": 2048, "sliding_window": 4096},
+    "opt": {"max_position_embeddings": 2048, "tie_word_embeddings": True},
+    "phi": {"max_position_embeddings": 2048, "partial_rotary_factor": 0.5},
+    "seed_oss": {
+        "attention_bias": True,
+        "head_dim": 128,
+        "max_position_embeddings": 524288,
+        "num_key_value_heads": 8,
+    },
+    "smollm3": {
+        "max_position_embeddings": 32768,
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": True,
+    },
+    "stablelm": {"max_position_embeddings": 4096, "partial_rotary_factor": 0.25},
+    "starcoder2": {
+        "max_position_embeddings": 4096,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+        "use_bias": True,
+    },
+}
+
+
+def through_class(config: Config) -> Config:
+    """`config` as its class shows it. A key that the file sets to null stays null."""
+    values = dict(_DEFAULTS.get(config.model_type, {}))
+    values = {key: default for key, default in values.items() if not config.names(key)}
+    config = config.merged(values)
+    for usual, name in _NAMES.get(config.model_type, {}).items():
+        if not config.names(usual):
+            config = config.merged({usual: config.raw(name)})
+    return config
