@@ -47,7 +47,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         assemble(config, scheme, layer, kind=lambda index: index in attends),
         (Tensor("model.embedding_norm", (hidden,)),),
         head,
-        (rotary_cache(config, rows=config.integer("max_position_embeddings", 128_000)),),
+        (rotary_cache(config),),
         max_intermediate_size=intermediate,
         embedding_on_every_stage=True,
     )

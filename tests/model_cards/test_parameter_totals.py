@@ -24,6 +24,9 @@ EXTRA = {
     # quantizes both: scales of weight and input that the checkpoint lacks, of the 7 matrices of
     # each of 24 layers, and of the projector's 2.
     "mistralai/Devstral-Small-2-24B-Instruct-2512": -2 * (24 * 7 + 2),
+    # Totals without the fp32 correction bias of every router (the one in the MTP head too).
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": -23 * 128,
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16": -(48 + 1) * 512,
     # Causal masks of every layer: layers x positions x positions.
     "openai-community/gpt2": 12 * 1024 * 1024,
     # Counted over embedding and matrices alone: without positions (2048 and an offset of 2), and
