@@ -84,10 +84,8 @@ def experts_bytes(
                 scale_bytes, rows, rows_down = dtype_bytes, shards * width, hidden
             scales = ceil_div(hidden, block) * rows + ceil_div(width, block) * rows_down
             return count * ((shards + 1) * width * hidden + scales * scale_bytes + biases)
-        case Fp8(granularity=Granularity.TENSOR):
-            weights = (shards + 1) * intermediate * hidden
-            scales = 2 * 4 + (2 * 4 if weight_format.static_input else 0)
-            return count * (weights + scales + biases)
+        case Fp8():
+            return _fp8_experts_bytes(experts, count, intermediate, dtype_bytes, capability)
         case Mxfp4():
             return _mxfp4_experts_bytes(experts, count, intermediate, capability)
         case Gptq() | Awq() | PackedInt():
@@ -98,6 +96,32 @@ def experts_bytes(
         intermediate, (hidden,), dtype_bytes
     )
     return count * (each + biases)
+
+
+def _fp8_experts_bytes(
+    experts: Experts, count: int, intermediate: int, dtype_bytes: int, capability: Capability | None
+) -> int:
+    """FP8 experts with scales per tensor or per output channel.
+
+    Marlin expands them to one in the dtype for every output. CUTLASS, which runs gated experts
+    with scales per channel on Hopper and the B200 family, keeps three int64 strides an expert;
+    FlashInfer's kernel for static inputs, two products of weight and input scales.
+    """
+    weight_format, hidden, shards = experts.format, experts.hidden, len(experts.up_outputs)
+    assert isinstance(weight_format, Fp8)
+    channel = weight_format.granularity is Granularity.CHANNEL
+    marlin = capability is not None and capability < ADA
+    width = ceil_div(intermediate, 64) * 64 if marlin else intermediate
+    scales = shards * width + hidden if channel or marlin else 2
+    each = (shards + 1) * width * hidden + scales * (dtype_bytes if marlin else 4)
+    if experts.bias:
+        each += (shards * intermediate + hidden) * dtype_bytes
+    if capability is not None and capability >= HOPPER:
+        if channel and experts.gated and capability < (11, 0):
+            each += 3 * 8
+        elif weight_format.static_input:
+            each += 2 * 4
+    return count * each + (2 * 4 if weight_format.static_input else 0)
 
 
 def _mxfp4_experts_bytes(
