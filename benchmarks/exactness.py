@@ -22,7 +22,7 @@ from model_cards.build import Facts, build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import CardError
-from model_cards.sources.bundled import bundled_config
+from model_cards.sources.bundled import bundled_config, find_entry
 from planner.engine.attention import attention_backends
 from planner.engine.defaults import resolve
 from planner.engine.device import device_facts
@@ -126,8 +126,6 @@ def config_of(row: dict[str, Any]) -> tuple[str, Config, Config | None]:
 
 def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     """vplan's answer to a case."""
-    if not card.exact:
-        raise NotModelledError(card.notes[0] if card.notes else "estimated")
     engine = dict(row["engine"])
     if row.get("language_model_only"):
         engine["language_model_only"] = True
@@ -143,6 +141,8 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     broken = refusals(card, device, config, release)
     if broken:
         return Ours(refusal=broken[0])
+    if not card.exact:  # a model need not be known in detail to be refused
+        raise NotModelledError(card.notes[0] if card.notes else "estimated")
     backends = attention_backends(card, device, config.kv_cache_dtype, row["tp"])
     try:
         stages = weights_per_stage(card, layout_of(card, config, device))
@@ -196,7 +196,9 @@ def compare(row: dict[str, Any]) -> Result:
     try:
         model_id, config, side = config_of(row)
         result.architecture = config.architectures[0]
-        card = build_card(model_id, config, Origin("bundled", "case"), Facts(side_file=side))
+        entry = find_entry(model_id)
+        facts = Facts(parameters=entry.parameters if entry is not None else None, side_file=side)
+        card = build_card(model_id, config, Origin("bundled", "case"), facts)
         ours = plan_case(row, card)
     except (NotModelledError, CardError, PlanError) as error:
         result.not_modelled = str(error)
