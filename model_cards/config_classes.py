@@ -85,10 +85,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def through_class(config: Config) -> Config:
     """`config` as its class shows it. A key that the file sets to null stays null."""
-    values = dict(_DEFAULTS.get(config.model_type, {}))
-    values = {key: default for key, default in values.items() if not config.names(key)}
-    config = config.merged(values)
-    for usual, name in _NAMES.get(config.model_type, {}).items():
-        if not config.names(usual):
-            config = config.merged({usual: config.raw(name)})
-    return config
+    defaults = _DEFAULTS.get(config.model_type, {})
+    config = config.merged({k: v for k, v in defaults.items() if not config.names(k)})
+    names = _NAMES.get(config.model_type, {})
+    return config.merged({k: config.raw(v) for k, v in names.items() if not config.names(k)})

@@ -21,22 +21,20 @@ from model_cards.config import Config
 from model_cards.modules import Module, RotaryCache, Tensor
 from model_cards.quantization.scheme import QuantScheme
 
-# GLM's checkpoints hold gate and up as one matrix.
-_FUSED_GATE = frozenset({"glm"})
-
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """Llama's layers; the families differ in their biases."""
     intermediate = config.integer("intermediate_size")
-    glm = config.model_type in _FUSED_GATE
     qkv_bias = config.boolean("attention_bias", False)
-    o_bias = qkv_bias and config.model_type == "smollm3"
-    mlp_bias = not glm and config.boolean("mlp_bias", False)
+    # SmolLM 3's one key is for the output projection too.
+    o_bias = config.boolean("attention_out_bias", qkv_bias and config.model_type == "smollm3")
+    mlp_bias = config.boolean("mlp_bias", False)
+    # GLM's checkpoints hold gate and up as one matrix.
+    gate_up = ("gate_up_proj",) if config.model_type == "glm" else ("gate_proj", "up_proj")
 
     def modules(b: LayerBuilder) -> tuple[Module, ...]:
-        gate_up = ("gate_up_proj",) if glm else ("gate_proj", "up_proj")
         return (
-            *b.attention(qkv_bias=qkv_bias, o_bias=config.boolean("attention_out_bias", o_bias)),
+            *b.attention(qkv_bias=qkv_bias, o_bias=o_bias),
             *b.gated_mlp(intermediate, bias=mlp_bias, parts=gate_up),
             b.norm("input_layernorm"),
             b.norm("post_attention_layernorm"),
