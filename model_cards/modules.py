@@ -129,13 +129,15 @@ class Embedding:
 class RotaryCache:
     """A precomputed cos/sin table: a buffer of every pipeline stage, not in the checkpoint.
 
-    `eager_dtype` is its dtype where vLLM does not compile the model.
+    `eager_dtype` is its dtype where vLLM does not compile the model. A draft uses the target's
+    table if `rope`, what the angles follow from, is the same too.
     """
 
     rows: int
     width: int
     dtype: str | None = None
     eager_dtype: str | None = None
+    rope: tuple[str | float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ OUTPUT = Path(__file__).parent.parent / "model_cards" / "data" / "catalogue.json
 NOISE = re.compile(
     r"^(.*_(token_id|token_ids|token_index|dropout|eps|pdrop|activation|coef|range|loss\w*|mscale)"
     r"|transformers_version|_name_or_path|use_cache|hidden_act|id2label|label2id|architecture_type"
-    r"|task_specific_params|pretraining_tp|output_\w+|transformers\.js_config|rope_theta|base_config"
+    r"|task_specific_params|pretraining_tp|output_\w+|transformers\.js_config|base_config"
     r"|initializer\w*|image_grid_pinpoints|logit_scale|logits_scaling|scoring_func|cache_implementation"
     r"|attn_logit_softcapping|final_logit_softcapping|query_pre_attn_scalar|routed_scaling_factor"
     r"|(embedding|residual|attention)_multiplier|short_factor|long_factor|beta_(fast|slow)"

@@ -43,6 +43,7 @@ _FAMILIES: Final = {
     "PhiMoEForCausalLM": "phimoe",
     "OlmoeForCausalLM": "olmoe",
     "Ernie4_5_MoeForCausalLM": "ernie_moe",
+    "MiMoV2FlashForCausalLM": "mimo_v2",
     "MiniMaxM2ForCausalLM": "minimax_m2",
     "Llama4ForConditionalGeneration": "llama4",
     "Qwen2MoeForCausalLM": "qwen3_moe",

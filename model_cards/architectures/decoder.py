@@ -26,6 +26,7 @@ from model_cards.modules import (
 from model_cards.quantization.formats import FLOAT32, UNQUANTIZED, WeightFormat
 from model_cards.quantization.scheme import QuantScheme
 
+_DEFAULT_THETA = 10000.0
 # Four fp32 scalars (scales of q, k, v and the probabilities) of every attention layer.
 ATTENTION_SCALES = Buffer("attn.scales", 4, "float32")
 
@@ -331,4 +332,6 @@ def rotary_cache(
             "original_max_position_embeddings",
             config.integer("original_max_position_embeddings", positions),
         )
-    return RotaryCache(positions, width)
+    theta = rope.number("rope_theta", config.number("rope_theta", _DEFAULT_THETA))
+    scaling = [rope.number(key, 0.0) for key in ("factor", "original_max_position_embeddings")]
+    return RotaryCache(positions, width, rope=(kind, theta, *scaling))

@@ -9,6 +9,7 @@ tokens that a layer attends to. Kimi K2 is a DeepSeek V3; K2.5 has a vision towe
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from model_cards.architectures.decoder import (
     ATTENTION_SCALES,
@@ -241,7 +242,7 @@ def _rotary(text: Config) -> tuple[RotaryCache, ...]:
     sparse = "index_topk" in text
     if scaled:
         dtype = "float32" if sparse else None
-        table = RotaryCache(table.rows, table.width, dtype, eager_dtype="float32")
+        table = replace(table, dtype=dtype, eager_dtype="float32")
     own_table = sparse and not text.boolean("indexer_rope_interleave", False)
     return (table, table) if own_table else (table,)
 

@@ -14,7 +14,7 @@ from model_cards.architectures.decoder import (
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import RotaryCache, Tensor
+from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -41,13 +41,12 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         )
 
     embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
-    table = rotary_cache(config)
     return Body(
         embedding,
         assemble(config, scheme, layer, kind=lambda index: index % 2),
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
-        (RotaryCache(table.rows, table.width, "float32"),),
+        (replace(rotary_cache(config), dtype="float32"),),
         max_intermediate_size=active * width,
         experts_per_token=active,
     )
