@@ -64,7 +64,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     """
     notes = [facts.assumed] if facts.assumed else []
     if not config.complete and not any(config.text.names(key) for key in _LENGTH_KEYS):
-        notes.append("the copy of this config gives no context length; its class's default stands in")
+        notes.append("the copy of this config gives no context length; the default stands in")
     says_tied = config.text.boolean("tie_word_embeddings", False)
     config = through_class(config)
     text = config.text
