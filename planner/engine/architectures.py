@@ -30,3 +30,9 @@ def model_support(architecture: str, release: Release) -> ModelSupport:
         if architecture in tables[kind]:
             return support
     return ModelSupport.NONE
+
+
+def supports_pipeline(architecture: str, release: Release) -> bool:
+    """Whether the model class can be split into pipeline stages, as far as it was read."""
+    tables = read_data("architectures.json").get(release.name, {})
+    return architecture not in tables.get("no_pipeline", ())

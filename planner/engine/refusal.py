@@ -13,6 +13,7 @@ class RefusalKind(Enum):
     OPTION = "option"  # the release has no such option
     ARCHITECTURE = "unsupported_architecture"
     HEADS = "heads"
+    PIPELINE = "pipeline"
     MAX_MODEL_LEN = "max_model_len"
     BATCH = "batch"
     QUANTIZATION = "quantization"

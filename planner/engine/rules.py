@@ -7,7 +7,7 @@ quantization classes of vLLM 0.33.0.
 from __future__ import annotations
 
 from model_cards.card import ModelCard
-from planner.engine.architectures import ModelSupport, model_support
+from planner.engine.architectures import ModelSupport, model_support, supports_pipeline
 from planner.engine.attention import attention_backends, backend_problem, is_modelled
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
@@ -31,6 +31,7 @@ def refusals(
         (RefusalKind.ARCHITECTURE, _architecture(card, release)),
         (RefusalKind.MAX_MODEL_LEN, _length(card, config, release)),
         (RefusalKind.HEADS, _heads(card, config)),
+        (RefusalKind.PIPELINE, _pipeline(card, config, release)),
         (RefusalKind.BATCH, _batch(config)),
         (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
         (RefusalKind.BACKEND, _backend(card, device, config, release)),
@@ -80,6 +81,13 @@ def _heads(card: ModelCard, config: ResolvedConfig) -> str | None:
                 f"the number of attention heads ({attention.num_heads}) must be divisible by "
                 f"tensor parallel size ({ranks})"
             )
+    return None
+
+
+def _pipeline(card: ModelCard, config: ResolvedConfig, release: Release) -> str | None:
+    split = config.given.pipeline_parallel_size > 1
+    if split and not supports_pipeline(card.architecture, release):
+        return f"{card.architecture} does not support pipeline parallelism"
     return None
 
 
