@@ -38,6 +38,7 @@ _FAMILIES: Final = {
     "Gemma2ForCausalLM": "gemma",
     "Gemma3ForCausalLM": "gemma",
     "Gemma3ForConditionalGeneration": "gemma3_mm",
+    "Gemma3nForConditionalGeneration": "gemma3n",
     "MixtralForCausalLM": "mixtral",
     "GraniteMoeForCausalLM": "mixtral",
     "PhiMoEForCausalLM": "phimoe",

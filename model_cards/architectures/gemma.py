@@ -55,7 +55,7 @@ def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
         layers,
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
-        _rotary(config, generation),
+        rotary_tables(config) if generation >= 3 else (rotary_cache(config),),
         max_intermediate_size=intermediate,
         buffers_bytes=_NORMALIZER_BYTES,
     )
@@ -70,10 +70,8 @@ def _windows(config: Config, generation: int) -> tuple[int | None, ...]:
     return layer_windows(config, lambda index: (index + 1) % period != 0)
 
 
-def _rotary(config: Config, generation: int) -> tuple[RotaryCache, ...]:
-    """Gemma 3 has a table for full layers and one, never scaled, for sliding layers."""
-    if generation < 3:
-        return (rotary_cache(config),)
+def rotary_tables(config: Config) -> tuple[RotaryCache, ...]:
+    """From Gemma 3 on: a table for full layers and one, never scaled, for sliding layers."""
     nested = config.rope_parameters
     full = nested.section("full_attention") or nested
     local = Config({}, f"{config.where}: local rope")

@@ -93,8 +93,10 @@ def _sparse_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Laye
 
 
 def _deepstack_bytes(card: ModelCard, config: ResolvedConfig) -> int:
-    """What the model object keeps of a whole batch, even where only text is served."""
-    elements = card.deepstack_levels * card.hidden_size + card.batch_elements
+    """What the model object keeps of a whole batch; the tower's part only where it has the tower."""
+    elements = card.batch_elements
+    if not config.given.language_model_only:
+        elements += card.deepstack_levels * card.hidden_size
     return elements * config.max_num_batched_tokens * config.dtype_bytes
 
 

@@ -20,6 +20,8 @@ EXTRA = {
     "Qwen/Qwen3-1.7B": 151936 * 2048,
     "Qwen/Qwen3-1.7B-FP8": 151936 * 2048,
     "Qwen/Qwen3-4B-FP8": 151936 * 2560,
+    # Keys, values and the norm of keys of the 15 layers that read another layer's cache.
+    "google/gemma-3n-E4B-it": 15 * (2 * 2 * 256 * 2048 + 256),
     # The list of unquantized modules names tower and projector, vLLM compares whole paths and
     # quantizes both: scales of weight and input that the checkpoint lacks, of the 7 matrices of
     # each of 24 layers, and of the projector's 2.
