@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
@@ -12,7 +14,7 @@ from model_cards.architectures.decoder import (
 )
 from model_cards.card import Draft, Layer
 from model_cards.config import Config
-from model_cards.modules import Module, Tensor
+from model_cards.modules import Module, RotaryCache, Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -57,11 +59,16 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         assemble(config, scheme, layer, kind=is_sparse),
         (Tensor("model.norm", (config.integer("hidden_size"),)),),
         head,
-        (rotary_cache(config),),
+        (_rotary(config),),
         max_intermediate_size=max(dense_size, shared_size, active * expert_size),
         experts_per_token=active,
         drafts=_drafts(config, scheme),
     )
+
+
+def _rotary(config: Config) -> RotaryCache:
+    table = rotary_cache(config)
+    return replace(table, rope=(*table.rope, "interleaved pairs"))
 
 
 def _drafts(config: Config, scheme: QuantScheme) -> tuple[Draft, ...]:
@@ -85,5 +92,5 @@ def _drafts(config: Config, scheme: QuantScheme) -> tuple[Draft, ...]:
             b.norm("mtp_hidden_norm"),
             b.replicated("mtp_linear_proj", 2 * b.hidden, b.hidden, quantized=False),
         ]
-    # Their rotary pairs lie differently, so the table is another one.
+    # Llama's rotary pairs lie differently, so the table is another one.
     return (Draft("mtp", tuple(layers), tuple(around), rotary=(rotary_cache(config),)),)

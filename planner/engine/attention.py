@@ -203,6 +203,8 @@ def _backend(
     flashinfer = AttentionBackend("FLASHINFER", _FLASHINFER_BLOCKS, multiples=False)
     if kv_cache_dtype.endswith("_per_token_head") or capability < (8, 0):
         return triton
+    if attention.head_size_v != attention.head_size:  # the model's class asks for these
+        return AttentionBackend(f"{'FLASH' if flash_attention_4 else 'TRITON'}_ATTN_DIFFKV")
     if widest > _FA2_HEAD_SIZE and not flash_attention_4:
         return triton  # for all layers, also those of narrower heads
     # FlashAttention 4 reads an fp8 cache of wide heads in pages of 64 tokens.
