@@ -63,8 +63,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     notes say which. Raises `BadConfig`, or `UnsupportedModel` where nothing can be said.
     """
     notes = [facts.assumed] if facts.assumed else []
-    if not config.complete and not any(config.text.names(key) for key in _LENGTH_KEYS):
-        notes.append("the copy of this config gives no context length; the default stands in")
+    says_length = config.complete or any(config.text.names(key) for key in _LENGTH_KEYS)
     says_tied = config.text.boolean("tie_word_embeddings", False)
     config = through_class(config)
     text = config.text
@@ -103,6 +102,8 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         notes.append("the config names no dtype; bfloat16 assumed")
     attends = any(isinstance(c, Attention) for layer in body.layers for c in layer.caches)
     limit, default = _lengths(config, attends=attends)
+    if not says_length and attends:
+        notes.append("the copy of this config gives no context length; the default stands in")
     return ModelCard(
         model_id=model_id,
         architecture=config.architectures[0] if config.architectures else config.model_type,
@@ -214,7 +215,7 @@ def _lengths(config: Config, *, attends: bool) -> tuple[int, int]:
     kind = rope.string("rope_type", rope.string("type", "default"))
     if kind not in _PRESCALED_ROPE and "gemma3" not in config.model_type:
         limit = int(limit * rope.number("factor", 1.0))
-    if kind == "longrope":
+    if kind in ("longrope", "su"):
         original = rope.integer("original_max_position_embeddings", limit)
         return limit, text.integer("original_max_position_embeddings", original)
     return limit, limit

@@ -20,7 +20,6 @@ from model_cards.modules import (
     Tensor,
 )
 
-
 # `max_model_len` of a model without attention and without a limit of its own.
 ANY_LENGTH: Final = 2**31 - 1
 

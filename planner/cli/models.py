@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from model_cards import ModelCard, open_card
-from model_cards.caches import AttentionKind
+from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ANY_LENGTH
 from model_cards.errors import CardError
 from model_cards.sources.bundled import entries, open_bundled
@@ -125,12 +125,14 @@ def _show(card: ModelCard) -> None:
 
 def _layers(card: ModelCard) -> str:
     counts: dict[str, int] = {}
-    for attention in card.attention_layers():
-        heads = f"{attention.num_kv_heads} KV heads of {attention.head_size}"
-        if attention.kind is AttentionKind.MLA:
-            heads = f"a latent vector of {attention.head_size}"
-        window = f" over {attention.window} tokens" if attention.window else ""
-        key = f"{attention.kind.value}{window}, {heads}"
+    for cache in card.caches():
+        key = cache.kind.value
+        if isinstance(cache, Attention):
+            heads = f"{cache.num_kv_heads} KV heads of {cache.head_size}"
+            if cache.kind is AttentionKind.MLA:
+                heads = f"a latent vector of {cache.head_size}"
+            window = f" over {cache.window} tokens" if cache.window else ""
+            key = f"{key}{window}, {heads}"
         counts[key] = counts.get(key, 0) + 1
     described = "; ".join(f"{number} x {key}" for key, number in counts.items())
     return f"{card.num_layers}: {described}" if described else str(card.num_layers)

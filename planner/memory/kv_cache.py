@@ -54,14 +54,13 @@ def cache_specs(
             block = backend.local_block(block)
         dtype = backend.kv_cache_dtype or config.kv_cache_dtype
         known[attention] = attention_spec(attention, ranks, dtype, config.dtype_bytes, block)
-    align = bool(backends) and config.prefix_caching
     for state in card.states:
         size = state_bytes(state, ranks, config.dtype_bytes)
         known[state] = KVCacheSpec(
             SpecKind.MAMBA,
             sizes.state,
             max(size, sizes.state_page_bytes),
-            state_blocks=state_blocks(state, device, align=align),
+            state_blocks=state_blocks(state, device, align=config.prefix_caching),
         )
     return tuple(known[cache] for cache in card.caches())
 
@@ -77,7 +76,7 @@ def _block_sizes(
     if not card.states:
         return BlockSizes(size, config.max_model_len, 0)
     if not backends:  # attention-free: states only
-        return BlockSizes(size, config.max_model_len, 0)
+        return BlockSizes(size, size if config.prefix_caching else config.max_model_len, 0)
     ranks = config.given.tensor_parallel_size
     first = next(iter(backends))
     token = attention_spec(first, ranks, config.kv_cache_dtype, config.dtype_bytes, 1)

@@ -196,7 +196,7 @@ def _part(module: Module) -> str:
 
 def _mixes_tokens(name: str) -> bool:
     """Whether a module belongs to attention or to the mixer of a recurrent layer."""
-    return "attn" in name or "mixer" in name or "attention." in name
+    return any(part in name for part in ("attn", "attention.", "mixer", "conv."))
 
 
 def _expert_map_bytes(layer: Layer) -> int:
