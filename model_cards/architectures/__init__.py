@@ -32,6 +32,7 @@ _FAMILIES: Final = {
     "MistralForCausalLM": "llama",
     "Ministral3ForCausalLM": "llama",
     "Phi3ForCausalLM": "phi3",
+    "Phi3VForCausalLM": "phi3v",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
     "GemmaForCausalLM": "gemma",

@@ -20,6 +20,10 @@ EXTRA = {
     "Qwen/Qwen3-1.7B": 151936 * 2048,
     "Qwen/Qwen3-1.7B-FP8": 151936 * 2048,
     "Qwen/Qwen3-4B-FP8": 151936 * 2560,
+    # CLIP's last layer and final norm, whose output nobody reads: attention, MLP, norms.
+    "microsoft/Phi-3.5-vision-instruct": (
+        4 * (1024 + 1) * 1024 + 2 * 1024 * 4096 + 4096 + 1024 + 4 * 1024 + 2 * 1024
+    ),
     # Keys, values and the norm of keys of the 15 layers that read another layer's cache.
     "google/gemma-3n-E4B-it": 15 * (2 * 2 * 256 * 2048 + 256),
     # The list of unquantized modules names tower and projector, vLLM compares whole paths and
