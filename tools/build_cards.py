@@ -82,13 +82,54 @@ def slim_quantization(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+# What the config of Llama 4's FP8 copy says of the tower that transformers' defaults do not.
+LLAMA4_VISION = {
+    "model_type": "llama4_vision_model",
+    "hidden_size": 1408,
+    "image_size": 336,
+    "vision_output_dim": 4096,
+}
+# How MiniMax publishes all of M2, M2.1, M2.5 and M2.7.
+MINIMAX_M2 = {
+    "rotary_dim": 64,
+    "use_routing_bias": True,
+    "quantization_config": {
+        "quant_method": "fp8",
+        "activation_scheme": "dynamic",
+        "weight_block_size": [128, 128],
+        "modules_to_not_convert": ["gate", "e_score_correction_bias", "lm_head"],
+    },
+}
+
+
 def correct(row: dict[str, Any], config: dict[str, Any]) -> str | None:
-    """Put right what a reconstructed config leaves out and its published total proves.
+    """Put right what a copy of a config leaves out and its published total proves."""
+    match config.get("model_type"):
+        case "llama4" if "vision_config" not in config:
+            config["vision_config"] = LLAMA4_VISION
+            return "vision_config: the total is that of the tower of the FP8 copy's config"
+        case "mimo_v2_flash":
+            layers = f"model.layers.{{0-{config['num_hidden_layers'] - 1}}}"
+            outputs = [f"{layers}.self_attn.o_proj"]
+            config["quantization_config"].setdefault("modules_to_not_convert", outputs)
+            return "modules_to_not_convert: the total's scale count leaves out the outputs"
+    return correct_reconstructed(config) if row["reconstructed"] else None
+
+
+def correct_reconstructed(config: dict[str, Any]) -> str | None:
+    """Further keys that a config put together from facts cannot know.
 
     The total counts the scales of an FP8 checkpoint, so it tells which matrices have some.
     """
+    match config.get("model_type"):
+        case "ernie4_5_moe" | "glm4_moe_lite" if "num_nextn_predict_layers" not in config:
+            config["num_nextn_predict_layers"] = 1
+            return "num_nextn_predict_layers: the total counts one MTP layer"
+        case "minimax_m2" if "quantization_config" not in config:
+            config.update(MINIMAX_M2)
+            return "quantization_config: the total is that of M2.7, whose config is known"
     settings = config.get("quantization_config") or {}
-    if not row["reconstructed"] or settings.get("quant_method") != "fp8":
+    if settings.get("quant_method") != "fp8":
         return None
     skipped = settings.setdefault("modules_to_not_convert", [])
     layers = f"{{0-{config.get('num_hidden_layers', 0) - 1}}}"

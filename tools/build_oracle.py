@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from model_cards.sources.bundled import find_entry
+from model_cards.sources.bundled import bundled_config, find_entry
 
 OUTPUT = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
 
@@ -28,6 +28,11 @@ KEPT_OF_KV = (
     "available_kv_bytes", "num_blocks", "tokens_printed", "max_concurrency", "max_model_len_out",
 )  # fmt: skip
 ERROR_CHARACTERS = 300
+# Keys that tools/build_cards.py puts right in bundled configs.
+CORRECTED = (
+    "quantization_config", "vision_config", "num_nextn_predict_layers", "rotary_dim",
+    "use_routing_bias",
+)  # fmt: skip
 
 
 def slim_rank(rank: dict[str, Any]) -> dict[str, Any]:
@@ -62,11 +67,12 @@ def slim_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def asked_config(row: dict[str, Any], configs: Path) -> dict[str, Any] | None:
     """The patch that makes the bundled config what vLLM was given, None if it is that."""
-    bundled = find_entry(row["model"].replace("__", "/", 1))
-    if bundled is None or not bundled.corrected:
+    model_id = row["model"].replace("__", "/", 1)
+    entry, bundled = find_entry(model_id), bundled_config(model_id)
+    if entry is None or bundled is None or not entry.corrected:
         return None
     config = json.loads((configs / row["model"] / "config.json").read_text())
-    return {"quantization_config": config["quantization_config"]}
+    return {key: config.get(key) for key in CORRECTED if key in bundled[0]}
 
 
 def main() -> None:

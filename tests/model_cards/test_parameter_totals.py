@@ -12,8 +12,24 @@ from model_cards.errors import CardError
 from model_cards.modules import Experts, Linear
 from model_cards.sources.bundled import Entry, entries, open_bundled
 
+# The MTP layers of MiMo V2 Flash that vLLM leaves out, the second and third: attention, MLP,
+# projection, norms and sinks; with the block scales of q, k, v and the MLP.
+_MIMO_MTP = 4096 * (64 * 192 + 8 * 192 + 8 * 128 + 64 * 128) + 3 * 4096 * 16384
+_MIMO_MTP += 2 * 4096 * 4096 + 5 * 4096 + 64
+_MIMO_MTP_SCALES = 32 * (96 + 12 + 8) + 3 * 32 * 128
+# Scales of the 128x128 blocks of MiniMax M2's layers: q, k and v, output, three an expert.
+_MINIMAX_M2_SCALES = 62 * (24 * 64 + 24 * 48 + 256 * 3 * 24 * 12)
+
 # What some checkpoints hold beside the network that vLLM loads.
 EXTRA = {
+    # Published without its scales.
+    "MiniMaxAI/MiniMax-M2": -_MINIMAX_M2_SCALES,
+    "MiniMaxAI/MiniMax-M2.7": -_MINIMAX_M2_SCALES,
+    # Its MTP layer has no copy of embedding and head: twice vocabulary x hidden size.
+    "zai-org/GLM-4.6": -2 * 151552 * 5120,
+    # Two more MTP layers; and k scales of the 9 full layers are blocks of each head: 8 rows for 4
+    # heads of 192 instead of 6, with 32 columns.
+    "XiaomiMiMo/MiMo-V2-Flash": 2 * (_MIMO_MTP + _MIMO_MTP_SCALES) + 9 * 2 * 32,
     # An lm_head kept although embeddings are tied: vocabulary x hidden size.
     "Qwen/Qwen3-0.6B": 151936 * 1024,
     "Qwen/Qwen3-0.6B-FP8": 151936 * 1024,
