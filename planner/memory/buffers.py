@@ -93,7 +93,7 @@ def _sparse_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Laye
 
 
 def _deepstack_bytes(card: ModelCard, config: ResolvedConfig) -> int:
-    """What the model object keeps of a whole batch; the tower's part only where it has the tower."""
+    """What the model object keeps of a whole batch, the tower's part where it has a tower."""
     elements = card.batch_elements
     if not config.given.language_model_only:
         elements += card.deepstack_levels * card.hidden_size
