@@ -7,7 +7,22 @@ ModelOpt's NVFP4 and FP8, the block FP8 of Qwen and DeepSeek.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
+
+# Encoders, what projects their output, and Gemma 3n's small matrices: the totals of published
+# checkpoints count no scales there.
+_KEPT = (
+    "visual",
+    "vision_tower",
+    "audio_tower",
+    "multi_modal_projector",
+    "embed_vision",
+    "embed_audio",
+    "altup",
+    "laurel",
+    "per_layer",
+)
 
 
 def _compressed_tensors(
@@ -18,7 +33,12 @@ def _compressed_tensors(
         "quant_method": "compressed-tensors",
         "format": packing,
         "config_groups": {"group_0": group},
-        "ignore": ["lm_head", "re:.*mlp.gate$", "re:.*block_sparse_moe.gate$"],
+        "ignore": [
+            "lm_head",
+            "re:.*mlp.gate$",
+            "re:.*block_sparse_moe.gate$",
+            f"re:.*({'|'.join(_KEPT)})",
+        ],
     }
 
 
@@ -34,7 +54,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "group_size": 128,
         "zero_point": True,
         "version": "gemm",
-        "modules_to_not_convert": ["mlp.gate.", "block_sparse_moe.gate"],
+        "modules_to_not_convert": ["mlp.gate.", "block_sparse_moe.gate", *_KEPT],
     },
     "gptq-int4": {
         "quant_method": "gptq",
@@ -78,12 +98,40 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "quant_method": "modelopt",
         "quant_algo": "FP8",
         "kv_cache_quant_algo": "FP8",
-        "exclude_modules": ["lm_head"],
+        "exclude_modules": ["lm_head", *_KEPT],
     },
     "modelopt-nvfp4": {
         "quant_method": "modelopt_fp4",
         "quant_algo": "NVFP4",
         "kv_cache_quant_algo": "FP8",
-        "exclude_modules": ["lm_head", "model.layers.*.mlp.gate"],
+        "exclude_modules": ["lm_head", "*.mlp.gate", *_KEPT],
     },
 }
+
+
+def usual_settings(preset: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a preset for the base model that `config` describes."""
+    settings = dict(PRESETS[preset])
+    if preset == "fp8-block":  # its lists name whole paths
+        settings["modules_to_not_convert"] = [*_vision_paths(config), *_router_paths(config)]
+    return settings
+
+
+def _vision_paths(config: Mapping[str, Any]) -> list[str]:
+    """Linear layers of Qwen3-VL's vision tower."""
+    vision = config.get("vision_config") or {}
+    layers = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
+    paths = [f"blocks.{i}.{name}" for i in range(vision.get("depth", 0)) for name in layers]
+    levels = len(vision.get("deepstack_visual_indexes", ()))
+    for merger in ("merger", *(f"deepstack_merger_list.{level}" for level in range(levels))):
+        paths += [f"{merger}.linear_fc1", f"{merger}.linear_fc2"]
+    return [f"model.visual.{path}" for path in paths if vision]
+
+
+def _router_paths(config: Mapping[str, Any]) -> list[str]:
+    """Routers of a Qwen 3 MoE model, alone or behind a vision tower."""
+    text = config.get("text_config") or config
+    if "num_experts" not in text:
+        return []
+    root = "model.language_model.layers" if text is not config else "model.layers"
+    return [f"{root}.{layer}.mlp.gate" for layer in range(text["num_hidden_layers"])]

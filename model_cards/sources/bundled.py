@@ -13,7 +13,7 @@ from typing import Any, Final
 from model_cards.build import Facts, build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
-from model_cards.quantization.presets import PRESETS
+from model_cards.quantization.presets import usual_settings
 from model_cards.sources.folding import unfold
 
 _FILE: Final = "catalogue.jsonl"
@@ -172,7 +172,7 @@ def _config(row: dict[str, Any]) -> tuple[Config, Config | None]:
     if row["kind"] == "alias" and "length" in row:
         values = {**values, "max_position_embeddings": row["length"]}
     if row["kind"] == "variant":
-        values = {**values, "quantization_config": PRESETS[row["preset"]]}
+        values = {**values, "quantization_config": usual_settings(row["preset"], values)}
     complete = not base.get("reconstructed")
     side = base.get("side")
     side_config = None
