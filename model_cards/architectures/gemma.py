@@ -18,6 +18,8 @@ from model_cards.quantization.scheme import QuantScheme
 
 # The embedding's normalizer, one bf16 scalar of the model object on every stage.
 _NORMALIZER_BYTES = 2
+# Base frequency of sliding layers.
+_LOCAL_BASE = 10_000.0
 
 
 def build(config: Config, scheme: QuantScheme) -> Body:
@@ -71,8 +73,10 @@ def _windows(config: Config, generation: int) -> tuple[int | None, ...]:
 
 
 def rotary_tables(config: Config) -> tuple[RotaryCache, ...]:
-    """From Gemma 3 on: a table for full layers and one, never scaled, for sliding layers."""
+    """From Gemma 3 on: a table for full layers and one, not scaled with it, for sliding layers."""
     nested = config.rope_parameters
     full = nested.section("full_attention") or nested
-    local = Config({}, f"{config.where}: local rope")
+    base = config.number("rope_local_base_freq", _LOCAL_BASE)
+    unscaled = Config({"rope_theta": base}, f"{config.where}: local rope")
+    local = nested.section("sliding_attention") or unscaled
     return (rotary_cache(config, rope=full), rotary_cache(config, rope=local))
