@@ -64,7 +64,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     """
     notes = [facts.assumed] if facts.assumed else []
     says_length = config.complete or any(config.text.names(key) for key in _LENGTH_KEYS)
-    says_tied = config.text.boolean("tie_word_embeddings", False)
+    says_tied = any(part.boolean("tie_word_embeddings", False) for part in (config, config.text))
     config = through_class(config)
     text = config.text
     family = find_family(config)
@@ -144,7 +144,7 @@ def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:
     """Whether the checkpoint has an output head although its model class ties it.
 
     vLLM looks for one and ties it only if it is a copy of the embedding, which it is taken to be
-    where the text part of the config says that they are tied.
+    where the config itself says that they are tied.
     """
     if body.lm_head is not None or says_tied:
         return False

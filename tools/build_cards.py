@@ -125,6 +125,9 @@ def correct_reconstructed(config: dict[str, Any]) -> str | None:
         case "ernie4_5_moe" | "glm4_moe_lite" if "num_nextn_predict_layers" not in config:
             config["num_nextn_predict_layers"] = 1
             return "num_nextn_predict_layers: the total counts one MTP layer"
+        case "mistral3" if config["text_config"].get("tie_word_embeddings") is False:
+            config["tie_word_embeddings"] = False
+            return "tie_word_embeddings: the total counts an output head of its own"
         case "minimax_m2" if "quantization_config" not in config:
             config.update(MINIMAX_M2)
             return "quantization_config: the total is that of M2.7, whose config is known"

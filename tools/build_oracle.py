@@ -15,6 +15,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from build_cards import slim_config
+
 from model_cards.sources.bundled import bundled_config, find_entry
 
 OUTPUT = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
@@ -31,7 +33,7 @@ ERROR_CHARACTERS = 300
 # Keys that tools/build_cards.py puts right in bundled configs.
 CORRECTED = (
     "quantization_config", "vision_config", "num_nextn_predict_layers", "rotary_dim",
-    "use_routing_bias",
+    "use_routing_bias", "tie_word_embeddings",
 )  # fmt: skip
 
 
@@ -72,7 +74,9 @@ def asked_config(row: dict[str, Any], configs: Path) -> dict[str, Any] | None:
     if entry is None or bundled is None or not entry.corrected:
         return None
     config = json.loads((configs / row["model"] / "config.json").read_text())
-    return {key: config.get(key) for key in CORRECTED if key in bundled[0]}
+    kept = slim_config(config)
+    differs = [key for key in CORRECTED if bundled[0].raw(key) not in (None, kept.get(key))]
+    return {key: config.get(key) for key in differs}
 
 
 def main() -> None:

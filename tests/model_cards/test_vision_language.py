@@ -61,12 +61,12 @@ def test_layers_that_share_a_cache_have_none() -> None:
 
 def test_a_head_of_its_own_shows_in_the_total() -> None:
     """Mistral3's class ties embeddings, Mistral Small 3.1 has a head all the same."""
-    model_id = "mistralai/Mistral-Small-3.1-24B-Instruct-2503"
-    card, found = open_bundled(model_id), bundled_config(model_id)
-    assert card is not None
+    found = bundled_config("mistralai/Mistral-Small-3.1-24B-Instruct-2503")
     assert found is not None
-    assert not card.tied
-    assert build_card(model_id, found[0], Origin("folder", "test"), Facts()).tied
+    values = {key: found[0].raw(key) for key in found[0] if key != "tie_word_embeddings"}
+    config, origin = Config(values, "config.json"), Origin("folder", "test")
+    assert build_card("a/b", config, origin, Facts()).tied
+    assert not build_card("a/b", config, origin, Facts(parameters=24_011_361_280)).tied
 
 
 def test_a_language_model_without_a_class_is_estimated() -> None:
