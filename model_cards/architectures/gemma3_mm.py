@@ -36,4 +36,5 @@ def _tower(config: Config, scheme: QuantScheme) -> Tower:
         Tensor("mm_soft_emb_norm", (hidden,)),
         Tensor("mm_input_projection", (hidden, config.text.integer("hidden_size"))),
     ]
-    return Tower("vision", (*siglip(vision, scheme, "vision_tower.vision_model"), *projector))
+    encoder = siglip(vision, scheme, "vision_tower.vision_model")
+    return Tower("vision", (*encoder, *projector), data_parallel=False)

@@ -162,8 +162,9 @@ def _towers(config: Config) -> tuple[Tower, ...]:
     vision, audio = config.section("vision_config"), config.section("audio_config")
     towers = []
     if vision is not None:
-        encoder = mobilenet_v5.encoder()
-        towers.append(Tower("vision", (*encoder, *embedder(vision, 2048, hidden))))
+        modules = (*mobilenet_v5.encoder(), *embedder(vision, 2048, hidden))
+        towers.append(Tower("vision", modules, data_parallel=False))
     if audio is not None:
-        towers.append(Tower("audio", (*audio_encoder(audio), *embedder(audio, 1536, hidden))))
+        modules = (*audio_encoder(audio), *embedder(audio, 1536, hidden))
+        towers.append(Tower("audio", modules, data_parallel=False))
     return tuple(towers)

@@ -50,7 +50,7 @@ def _tower(config: Config, scheme: QuantScheme) -> Tower:
     ]
     layers = _layers_used(config, vision.integer("num_hidden_layers", 24))
     encoder = pixtral(vision, scheme, "vision_tower", layers=layers)
-    return Tower("vision", (*encoder, *projector))
+    return Tower("vision", (*encoder, *projector), data_parallel=False)
 
 
 def _layers_used(config: Config, layers: int) -> int:

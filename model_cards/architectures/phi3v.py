@@ -56,4 +56,4 @@ def _tower(config: Config, scheme: QuantScheme) -> Tower:
         b.replicated("0", merged, hidden, bias=True, quantized=False),
         b.replicated("2", hidden, hidden, bias=True, quantized=False),
     ]
-    return Tower("vision", tuple(modules))
+    return Tower("vision", tuple(modules), data_parallel=False)
