@@ -65,7 +65,9 @@ class Linear:
 class Experts:
     """The routed experts of one MoE layer.
 
-    `gated` experts have gate, up and down projections; others up and down only.
+    `gated` experts have gate, up and down projections; others up and down only. `trtllm`: their
+    activation and routing are among those that TRT-LLM's 16-bit kernel knows (SiLU or squared
+    ReLU; renormalized or sigmoid scores).
     """
 
     name: str
@@ -76,6 +78,7 @@ class Experts:
     gated: bool
     bias: bool
     format: WeightFormat
+    trtllm: bool = True
 
     @property
     def up_outputs(self) -> tuple[int, ...]:

@@ -205,6 +205,7 @@ class LayerBuilder:
         gated: bool = True,
         bias: bool = False,
         hidden: int | None = None,
+        trtllm: bool = True,
     ) -> Experts:
         """Routed experts; `hidden` is what goes into them, unless it is the hidden state."""
         if active > count:
@@ -213,7 +214,7 @@ class LayerBuilder:
             )
         weight_format = self.scheme.experts(f"{self.path}.{name}")
         size = hidden or self.hidden
-        return Experts(name, count, active, size, intermediate, gated, bias, weight_format)
+        return Experts(name, count, active, size, intermediate, gated, bias, weight_format, trtllm)
 
     def cache(self, window: int | None = None, kv_heads: int | None = None) -> Attention:
         """What this layer's attention keeps in the KV cache."""

@@ -218,12 +218,16 @@ def shared_moe(b: LayerBuilder) -> list[Module]:
     experts, size = _experts(config), config.integer("moe_intermediate_size")
     shared = config.integer("n_shared_experts", 0, minimum=0)
     glm = _is_glm(config)
+    biased = glm or config.string("topk_method", "") == "noaux_tc"
     modules: list[Module] = [b.router(experts, fp32=glm)]
-    if glm or config.string("topk_method", "") == "noaux_tc":
+    if biased:
         modules.append(Tensor("mlp.gate.e_score_correction_bias", (experts,), "float32"))
     if shared:
         modules += b.gated_mlp(shared * size, "mlp.shared_experts")
-    modules.append(b.experts(experts, config.integer("num_experts_per_tok"), size))
+    # The bias is added to sigmoid scores; without it they are softmax's, seldom renormalized.
+    trtllm = biased or config.boolean("norm_topk_prob", False)
+    active = config.integer("num_experts_per_tok")
+    modules.append(b.experts(experts, active, size, trtllm=trtllm))
     return modules
 
 

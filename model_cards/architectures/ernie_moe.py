@@ -39,7 +39,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             b.router(experts, fp32=True),
             Tensor("mlp.gate.e_score_correction_bias", (experts,), "float32"),
             *(b.gated_mlp(shared_size, "mlp.shared_experts") if shared_size else ()),
-            b.experts(experts, active, expert_size),
+            b.experts(experts, active, expert_size, trtllm=False),
         ]
 
     def layer(b: LayerBuilder, index: int) -> Layer:

@@ -160,7 +160,9 @@ def _experts(b: LayerBuilder, text: Config, experts: int) -> list[Module]:
         Tensor("router.per_expert_scale", (experts,)),
         Buffer("router.root_size", 1),
         Buffer("router.norm", b.hidden),  # without a learned weight
-        b.experts(experts, text.integer("top_k_experts"), _expert_width(text), "experts"),
+        b.experts(
+            experts, text.integer("top_k_experts"), _expert_width(text), "experts", trtllm=False
+        ),
         b.norm("post_feedforward_layernorm_1"),
         b.norm("post_feedforward_layernorm_2"),
         b.norm("pre_feedforward_layernorm_2"),

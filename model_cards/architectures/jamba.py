@@ -39,7 +39,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             return b.gated_mlp(intermediate, "feed_forward")
         return [
             b.router(experts, "feed_forward.router"),
-            b.experts(experts, active, intermediate, "feed_forward.experts"),
+            b.experts(experts, active, intermediate, "feed_forward.experts", trtllm=False),
         ]
 
     def layer(b: LayerBuilder, index: int) -> Layer:

@@ -30,7 +30,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
                 b.norm("self_attn.q_norm", heads * config.head_size),
                 b.norm("self_attn.k_norm", kv_heads * config.head_size),
                 b.router(experts),
-                b.experts(experts, active, intermediate),
+                b.experts(experts, active, intermediate, trtllm=False),
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),
             ),

@@ -27,7 +27,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (
                 *b.attention(qkv_bias=True, o_bias=True),
                 b.router(experts, "block_sparse_moe.gate"),
-                b.experts(experts, active, intermediate, "block_sparse_moe.experts"),
+                b.experts(experts, active, intermediate, "block_sparse_moe.experts", trtllm=False),
                 b.layer_norm("input_layernorm"),
                 b.layer_norm("post_attention_layernorm"),
             ),

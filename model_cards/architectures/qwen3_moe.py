@@ -48,7 +48,8 @@ def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
                 ),
                 *b.gated_mlp(shared, "mlp.shared_expert"),
             ]
-        return [*modules, b.experts(experts, active, expert_size)]
+        renormalized = config.boolean("norm_topk_prob", not qwen2)
+        return [*modules, b.experts(experts, active, expert_size, trtllm=renormalized)]
 
     def layer(b: LayerBuilder, index: int) -> Layer:
         return Layer(

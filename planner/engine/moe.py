@@ -1,4 +1,4 @@
-"""Which kernel runs quantized experts: it decides how vLLM pads and keeps them.
+"""Which kernel runs routed experts: it decides how vLLM pads and keeps them.
 
 From vLLM 0.33.0's model_executor/layers/fused_moe/oracle.
 """
@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+from model_cards.modules import Experts
+from model_cards.quantization.formats import Unquantized
+from model_cards.quantization.nvfp4 import Nvfp4
 
 
 class MoeKernel(Enum):
@@ -25,11 +29,27 @@ class Tile:
     intermediate: int
 
 
+_UNPADDED = Tile(1, 1)
+_TRTLLM_16BIT = Tile(1, 128)
+_TRTLLM_NVFP4 = Tile(256, 64)  # rows of gate and up together are a multiple of 128
+_TRTLLM_NVFP4_UNGATED = Tile(256, 128)
 _MXFP4_TILES = {
     MoeKernel.MARLIN: Tile(256, 128),
     MoeKernel.TRITON: Tile(1, 64),
     MoeKernel.TRTLLM: Tile(256, 128),
 }
+
+
+def experts_tile(experts: Experts, capability: tuple[int, int] | None) -> Tile:
+    """The tile of 16-bit and NVFP4 experts: TRT-LLM's kernels on the B200 family have one."""
+    if capability is None or capability[0] != 10:
+        return _UNPADDED
+    match experts.format:
+        case Unquantized() if experts.trtllm:
+            return _TRTLLM_16BIT
+        case Nvfp4(quantized_input=True):
+            return _TRTLLM_NVFP4 if experts.gated else _TRTLLM_NVFP4_UNGATED
+    return _UNPADDED
 
 
 def mxfp4_kernel(capability: tuple[int, int] | None) -> tuple[MoeKernel, Tile]:

@@ -19,7 +19,7 @@ from model_cards.quantization.gptq import Gptq
 from model_cards.quantization.integers import PackedInt
 from model_cards.quantization.mxfp4 import GROUP as MXFP4_GROUP
 from model_cards.quantization.mxfp4 import Mxfp4
-from planner.engine.moe import MoeKernel, mxfp4_kernel
+from planner.engine.moe import MoeKernel, experts_tile, mxfp4_kernel
 from planner.memory.parallel import Indivisible
 
 Capability = tuple[int, int]
@@ -67,8 +67,10 @@ def experts_bytes(
     capability: Capability | None,
 ) -> int:
     """Bytes of a rank's routed experts after loading: `count` of them, `intermediate` wide."""
-    weight_format, hidden = experts.format, experts.hidden
-    shards = len(experts.up_outputs)
+    tile = experts_tile(experts, capability)
+    intermediate = ceil_div(intermediate, tile.intermediate) * tile.intermediate
+    hidden = ceil_div(experts.hidden, tile.hidden) * tile.hidden
+    weight_format, shards = experts.format, len(experts.up_outputs)
     up = (intermediate,) * shards
     biases = (shards * intermediate + hidden) * dtype_bytes if experts.bias else 0
     match weight_format:
