@@ -20,6 +20,7 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "num_attention_heads": "n_head",
         "num_hidden_layers": "n_layer",
     },
+    "qwen3_vl_moe_text": {"num_experts": "num_local_experts"},
 }
 
 # model_type -> key -> the class's default.
@@ -53,6 +54,27 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "partial_rotary_factor": 0.5,
     },
     "gpt2": {"n_positions": 1024, "tie_word_embeddings": True},
+    "gemma3_text": {
+        "head_dim": 256,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "max_position_embeddings": 131072,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 26,
+        "num_key_value_heads": 4,
+        "sliding_window": 4096,
+        "vocab_size": 262208,
+    },
+    "gemma3n_text": {
+        "head_dim": 256,
+        "hidden_size": 2048,
+        "max_position_embeddings": 32768,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 35,
+        "num_key_value_heads": 2,
+        "sliding_window": 512,
+        "vocab_size": 262400,
+    },
     "granite": {"max_position_embeddings": 2048},
     "granitemoehybrid": {"max_position_embeddings": 2048},
     "jamba": {"max_position_embeddings": 262144},
@@ -83,9 +105,22 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+# model_type -> that of a text part which names none.
+_TEXT_TYPES: Final[Mapping[str, str]] = {"gemma3": "gemma3_text", "gemma3n": "gemma3n_text"}
+
+
 def through_class(config: Config) -> Config:
-    """`config` as its class shows it. A key that the file sets to null stays null."""
-    defaults = _DEFAULTS.get(config.model_type, {})
+    """`config` as its class shows it, text part included. A key set to null stays null."""
+    config = _filled(config, config.model_type)
+    text = config.section("text_config")
+    if text is None:
+        return config
+    text = _filled(text, text.model_type or _TEXT_TYPES.get(config.model_type, ""))
+    return config.merged({"text_config": {key: text.raw(key) for key in text}})
+
+
+def _filled(config: Config, model_type: str) -> Config:
+    defaults = _DEFAULTS.get(model_type, {})
     config = config.merged({k: v for k, v in defaults.items() if not config.names(k)})
-    names = _NAMES.get(config.model_type, {})
+    names = _NAMES.get(model_type, {})
     return config.merged({k: config.raw(v) for k, v in names.items() if not config.names(k)})

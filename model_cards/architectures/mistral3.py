@@ -23,7 +23,7 @@ _LANGUAGE_MODELS = frozenset({"mistral", "ministral3"})
 
 def describes(config: Config) -> bool:
     """Whether the language model is one that vLLM has a class for."""
-    return config.text.model_type in _LANGUAGE_MODELS
+    return config.text.string("model_type", "mistral") in _LANGUAGE_MODELS
 
 
 def build(config: Config, scheme: QuantScheme) -> Body:

@@ -32,3 +32,11 @@ def test_gpt2_has_names_of_its_own() -> None:
 
 def test_other_types_are_left_alone() -> None:
     assert list(read(model_type="llama", hidden_size=8)) == ["model_type", "hidden_size"]
+
+
+def test_the_text_part_has_a_class_of_its_own() -> None:
+    config = read(model_type="gemma3", text_config={"hidden_size": 2560})
+    assert config.text.integer("hidden_size") == 2560
+    assert config.text.integer("num_attention_heads") == 8
+    moe = read(text_config={"model_type": "qwen3_vl_moe_text", "num_local_experts": 128})
+    assert moe.text.integer("num_experts") == 128
