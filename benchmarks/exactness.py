@@ -13,29 +13,27 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hardware_db import find_gpu
 from model_cards.build import Facts, build_card
-from model_cards.card import ModelCard, Origin
+from model_cards.card import Head, ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import CardError
 from model_cards.sources.bundled import bundled_config, find_entry
-from planner.engine.attention import attention_backends
 from planner.engine.defaults import resolve
 from planner.engine.device import device_facts
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import find_release
 from planner.engine.rules import refusals
-from planner.engine_config import EngineConfig
+from planner.engine_config import EngineConfig, SpeculativeConfig
 from planner.errors import PlanError
-from planner.memory.buffers import persistent_buffers
-from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
-from planner.memory.kv_groups import group_layers
-from planner.memory.parallel import Indivisible, stage_caches, stage_layers
-from planner.memory.weights import layout_of, weights_per_stage
+from planner.memory.kv_cache import KVCachePlan
+from planner.memory.loaded import load_model
+from planner.memory.parallel import Indivisible
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
 GPUS = {
@@ -110,23 +108,73 @@ class Result:
         return weights and (self.kv_exact or not self.kv_scored) and not self.not_modelled
 
 
-def config_of(row: dict[str, Any]) -> tuple[str, Config, Config | None]:
-    """Id, config.json as vLLM was given it, and the quantization's side file."""
-    model_id = row["model"].replace("__", "/", 1)
+def card_of(name: str, patch: dict[str, Any], method: str | None = None) -> ModelCard:
+    """The card of a model whose config.json vLLM was given, with these keys changed.
+
+    Of a checkpoint that drafts by `method`, vLLM was told nothing but the config: without its
+    tensors it takes the head for one that shares the target's vocabulary matrices.
+    """
+    model_id = name.replace("__", "/", 1)
     bundled = bundled_config(model_id)
     if bundled is None:
         raise NotModelledError(f"{model_id} is not bundled")
     config, side = bundled
-    values = {key: config.raw(key) for key in config} | (row.get("config_patch") or {})
+    values = {key: config.raw(key) for key in config} | patch
     if side is not None:
         side = Config({key: side.raw(key) for key in side}, side.where, complete=True)
+    entry = find_entry(model_id) if method is None else None
+    facts = Facts(
+        parameters=entry.parameters if entry is not None else None,
+        side_file=side,
+        draft_method=method,
+    )
     # vLLM fills what a config leaves out with the model class's defaults.
-    return model_id, Config(values, config.where, complete=True), side
+    return build_card(
+        model_id,
+        Config(values, config.where, complete=True),
+        Origin("bundled", "case"),
+        facts,
+    )
+
+
+def draft_of(row: dict[str, Any], given: dict[str, Any]) -> ModelCard | None:
+    """The card of the draft that a case's `speculative_config` names."""
+    model, method = given.get("model"), given["method"]
+    if model is None:
+        return None
+    head = method if method != "draft_model" else None
+    if isinstance(model, dict):
+        config = Config(model, "the draft's config.json", complete=True)
+        card = build_card("draft", config, Origin("bundled", "case"), Facts(draft_method=head))
+    else:
+        card = card_of(model, {}, head)
+    if head is None:
+        return card
+    own = row.get("draft_own") or {}
+    return replace(
+        card,
+        head=Head(
+            head,
+            own_embedding=bool(own.get("has_own_embed_tokens")),
+            own_lm_head=bool(own.get("has_own_lm_head")),
+        ),
+    )
 
 
 def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     """vplan's answer to a case."""
     engine = dict(row["engine"])
+    draft = None
+    if engine.get("speculative_config"):
+        speculative = engine["speculative_config"]
+        with suppress(CardError):  # a draft need not be known for the launch to be refused
+            draft = draft_of(row, speculative)
+        engine["speculative_config"] = SpeculativeConfig(
+            speculative["method"],
+            speculative["num_speculative_tokens"],
+            draft.model_id if draft is not None else None,
+            speculative.get("draft_tensor_parallel_size"),
+        )
     if row.get("language_model_only"):
         engine["language_model_only"] = True
     unknown = set(engine) - _KNOWN
@@ -137,48 +185,25 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     device = device_facts(find_gpu(GPUS[row["gpu"]]).gpu)
     given = EngineConfig(tensor_parallel_size=row["tp"], pipeline_parallel_size=row["pp"], **engine)
     release = find_release(RELEASE)
-    config = resolve(card, device, given, release)
+    config = resolve(card, device, given, release, draft)
     broken = refusals(card, device, config, release)
     if broken:
         return Ours(refusal=broken[0])
     if not card.exact:  # a model need not be known in detail to be refused
         raise NotModelledError(card.notes[0] if card.notes else "estimated")
-    backends = attention_backends(card, device, config.kv_cache_dtype, row["tp"])
+    if draft is not None and not draft.exact:
+        raise NotModelledError(f"the draft: {draft.notes[0] if draft.notes else 'estimated'}")
     try:
-        stages = weights_per_stage(card, layout_of(card, config, device))
-        groups = group_layers(
-            cache_specs(card, config, device, backends),
-            hybrid=not given.disable_hybrid_kv_cache_manager,
-        )
+        loaded = load_model(card, config, device)
     except Indivisible as error:
         return Ours(refusal=Refusal(RefusalKind.DIVISIBLE, str(error)))
-    weights = []
-    layers = stage_layers(card, given.pipeline_parallel_size)
-    for index, parts in enumerate(stages):
-        buffers = persistent_buffers(
-            card,
-            config,
-            device,
-            backends,
-            layers[index],
-            first_stage=index == 0,
-            last_stage=index == len(stages) - 1,
-        )
-        weights.append(parts.total + buffers.model)
+    weights = [stage.model_bytes for stage in loaded.stages]
     kv_row = row.get("kv") or row.get("kv_with_4x_memory") or {}
     pools = row.get("kv_mem") or kv_row.get("available_kv_bytes") or [20 * 2**30]
     pools = (list(pools) * row["pp"])[: row["pp"]]
     if "kv" in row:
         pools = kv_row["available_kv_bytes"][: row["pp"]]
-    kv = plan_kv_cache(
-        groups,
-        stage_caches(card, given.pipeline_parallel_size),
-        pools,
-        max_model_len=config.max_model_len,
-        in_flight_tokens=config.in_flight_tokens,
-        auto_length=config.auto_length,
-        blocks_override=given.num_gpu_blocks_override,
-    )
+    kv = loaded.kv_cache(pools, config, release)
     refusal = None
     if not kv.fits:
         refusal = Refusal(RefusalKind.KV_ROOM, f"{kv.shortfall_bytes} bytes are missing")
@@ -194,11 +219,8 @@ def compare(row: dict[str, Any]) -> Result:
         rank.get("post") and not rank["post"]["failed"] for rank in ranks
     )
     try:
-        model_id, config, side = config_of(row)
-        result.architecture = config.architectures[0]
-        entry = find_entry(model_id)
-        facts = Facts(parameters=entry.parameters if entry is not None else None, side_file=side)
-        card = build_card(model_id, config, Origin("bundled", "case"), facts)
+        card = card_of(row["model"], row.get("config_patch") or {})
+        result.architecture = card.architecture
         ours = plan_case(row, card)
     except (NotModelledError, CardError, PlanError) as error:
         result.not_modelled = str(error)

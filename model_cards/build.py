@@ -8,9 +8,10 @@ from model_cards.architectures import checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.estimate import estimate_body
 from model_cards.caches import Attention
-from model_cards.card import ANY_LENGTH, Fidelity, ModelCard, Origin
+from model_cards.card import ANY_LENGTH, Fidelity, Head, ModelCard, Origin
 from model_cards.config import Config
 from model_cards.config_classes import through_class
+from model_cards.drafts import draft_method, head_config
 from model_cards.errors import UnmodelledQuantization, UnsupportedModel
 from model_cards.modules import Embedding
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
@@ -26,6 +27,7 @@ class Facts:
     license: str | None = None
     side_file: Config | None = None  # hf_quant_config.json
     assumed: str | None = None  # what stands in for something not seen
+    draft_method: str | None = None  # where the config does not say that it is of a head
 
 
 # Methods without a module of their own: weight format, and bytes of a weight with its scales.
@@ -66,6 +68,9 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     says_length = config.complete or any(config.text.names(key) for key in _LENGTH_KEYS)
     says_tied = any(part.boolean("tie_word_embeddings", False) for part in (config, config.text))
     config = through_class(config)
+    method = facts.draft_method or draft_method(config)
+    if method is not None:
+        config = head_config(config, method)
     text = config.text
     family = find_family(config)
     scheme: QuantScheme | None
@@ -135,9 +140,27 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         largest_item_tokens=body.largest_item_tokens,
         deepstack_levels=body.deepstack_levels,
         drafts=drafts,
+        head=_head(method, body, facts.parameters) if method is not None else None,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
     )
+
+
+def _head(method: str, body: Body, parameters: int | None) -> Head:
+    """Which vocabulary matrices a head has, by its total; without one by its method.
+
+    A vocabulary of its own needs an output head of its own.
+    """
+    embedding, lm_head = body.embedding, body.lm_head
+    assert lm_head is not None
+    own_vocabulary = lm_head.rows != embedding.rows
+    if parameters is None:
+        return Head(method, own_embedding=False, own_lm_head=own_vocabulary)
+    rest = parameters - (_count(body) - embedding.elements - lm_head.elements)
+    own_lm_head = own_vocabulary or rest >= embedding.elements + lm_head.elements
+    if own_lm_head:
+        rest -= lm_head.elements
+    return Head(method, own_embedding=rest >= embedding.elements, own_lm_head=own_lm_head)
 
 
 def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:
@@ -186,7 +209,11 @@ def _estimated(
 
 def _count(body: Body) -> int:
     modules = [module for layer in body.layers for module in layer.modules]
-    modules += [*body.final, *body.beside, *(module for tower in body.towers for module in tower.modules)]
+    modules += [
+        *body.final,
+        *body.beside,
+        *(module for tower in body.towers for module in tower.modules),
+    ]
     head = body.lm_head.elements if body.lm_head is not None else 0
     return body.embedding.elements + head + sum(module.elements for module in modules)
 

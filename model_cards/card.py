@@ -47,24 +47,40 @@ class Tower:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A speculative head that the checkpoint carries (MTP layers), beside the target's network.
+    """What drafts tokens for a target: MTP layers of its checkpoint, a head, or a whole model.
 
-    Without an `embedding` or a `head` it uses the target's.
+    Its own vocabulary matrices count only where `own_embedding` or `own_lm_head` says so; else
+    it uses the target's, whatever its checkpoint holds.
     """
 
     method: str
     layers: tuple[Layer, ...]
     modules: tuple[Module, ...]  # projections and norms around the layers
     embedding: Embedding | None = None
-    head: Embedding | None = None
+    lm_head: Embedding | None = None
+    own_embedding: bool = False
+    own_lm_head: bool = False
     rotary: tuple[RotaryCache, ...] = ()
+    towers: tuple[Tower, ...] = ()
+    buffers_bytes: int = 0
+    hidden_size: int | None = None  # None: the target's
+    vocab_size: int | None = None  # None: the target's
 
     def every_module(self) -> Iterator[Module]:
-        """Its own weight modules."""
+        """The weight modules of its checkpoint."""
         for layer in self.layers:
             yield from layer.modules
         yield from self.modules
-        yield from (module for module in (self.embedding, self.head) if module is not None)
+        yield from (module for module in (self.embedding, self.lm_head) if module is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """That a checkpoint only drafts for another model, and which vocabulary matrices it has."""
+
+    method: str
+    own_embedding: bool
+    own_lm_head: bool
 
 
 class Fidelity(Enum):
@@ -127,6 +143,7 @@ class ModelCard:
     largest_item_tokens: int = 0  # of an image or video, where a batch must hold it whole
     deepstack_levels: int = 0  # layers of the tower whose output joins the first decoder layers
     drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
+    head: Head | None = None  # None: a model of its own
 
     @property
     def tied(self) -> bool:

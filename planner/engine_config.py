@@ -11,6 +11,26 @@ AUTO_LENGTH: Final = -1  # `--max-model-len auto`: as long as the cache allows
 
 
 @dataclass(frozen=True, slots=True)
+class SpeculativeConfig:
+    """`--speculative-config`: the method, tokens drafted each step, and the draft's model if any.
+
+    Raises `PlanError` for values that no vLLM accepts.
+    """
+
+    method: str
+    num_speculative_tokens: int
+    model: str | None = None
+    draft_tensor_parallel_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_speculative_tokens < 1:
+            raise PlanError(
+                f"num_speculative_tokens must be at least 1; {self.num_speculative_tokens} was "
+                "asked for"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Engine settings; None (or "auto") leaves the choice to vLLM, as an absent flag does.
 
@@ -37,6 +57,7 @@ class EngineConfig:
     disable_hybrid_kv_cache_manager: bool = False
     language_model_only: bool = False
     mm_encoder_tp_mode: str = "weights"
+    speculative_config: SpeculativeConfig | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

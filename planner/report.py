@@ -61,6 +61,7 @@ class WeightsReport(_Model):
     encoders: int
     rotary: int
     buffers: int
+    draft: int
 
 
 class RankReport(_Model):
@@ -120,6 +121,7 @@ class MemoryReport(_Model):
                         encoders=parts.encoders,
                         rotary=parts.rotary,
                         buffers=parts.buffers,
+                        draft=parts.draft,
                     ),
                     persistent_buffers=rank.buffers.total,
                     activation=QuantityReport.of(rank.activation),

@@ -275,6 +275,6 @@ def _drafts(text: Config, scheme: QuantScheme, root: str) -> tuple[Draft, ...]:
             tuple(around),
             Embedding("embed_tokens", rows, hidden),
             Embedding("shared_head.head", rows, hidden),
-            _rotary(text),
+            rotary=_rotary(text),
         ),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
@@ -73,10 +75,14 @@ def _windows(config: Config, generation: int) -> tuple[int | None, ...]:
 
 
 def rotary_tables(config: Config) -> tuple[RotaryCache, ...]:
-    """From Gemma 3 on: a table for full layers and one, not scaled with it, for sliding layers."""
+    """From Gemma 3 on: a table for full layers and one, not scaled with it, for sliding layers.
+
+    vLLM keys them apart from the tables of other families, even with the same angles.
+    """
     nested = config.rope_parameters
     full = nested.section("full_attention") or nested
     base = config.number("rope_local_base_freq", _LOCAL_BASE)
     unscaled = Config({"rope_theta": base}, f"{config.where}: local rope")
     local = nested.section("sliding_attention") or unscaled
-    return (rotary_cache(config, rope=full), rotary_cache(config, rope=local))
+    tables = (rotary_cache(config, rope=full), rotary_cache(config, rope=local))
+    return tuple(replace(table, rope=(*table.rope, "by layer type")) for table in tables)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model_cards.architectures.deepseek import text_body
 from model_cards.architectures.decoder import Body
+from model_cards.architectures.deepseek import text_body
 from model_cards.architectures.towers.moonvit import vision_tower
 from model_cards.config import Config
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme

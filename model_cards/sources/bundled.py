@@ -146,6 +146,7 @@ def open_bundled(model_id: str) -> ModelCard | None:
         license=row.get("license") or base.get("license"),
         side_file=side,
         assumed=assumed,
+        draft_method=row.get("method"),
     )
     origin = Origin("bundled", row["source"], reconstructed=bool(base.get("reconstructed")))
     return build_card(row["id"], config, origin, facts)

@@ -98,10 +98,17 @@ def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: i
 
 
 def attention_backends(
-    card: ModelCard, device: DeviceFacts, kv_cache_dtype: str, ranks: int = 1
+    card: ModelCard,
+    device: DeviceFacts,
+    kv_cache_dtype: str,
+    ranks: int = 1,
+    drafts: tuple[Attention, ...] = (),
 ) -> Backends:
-    """The attention backend of every kind of attention in the model, in the order of layers."""
-    attentions = dict.fromkeys(card.attention_layers())
+    """The attention backend of every kind of attention in the model, in the order of layers.
+
+    `drafts` are the attention layers of a draft behind the model.
+    """
+    attentions = dict.fromkeys([*card.attention_layers(), *drafts])
     widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
 
     def choose(attention: Attention, kv_cache_dtype: str) -> AttentionBackend:

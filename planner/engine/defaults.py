@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
+from planner.engine.speculative import Speculation, speculation
 from planner.engine_config import AUTO_LENGTH, EngineConfig
 
 _GIB: Final = 2**30
@@ -38,6 +40,18 @@ class ResolvedConfig:
     async_scheduling: bool
     model_runner_v2: bool
     cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
+    whole_chunks: bool = False  # chunked attention is cached whole
+    speculation: Speculation | None = None
+
+    @property
+    def hybrid_kv_cache(self) -> bool:
+        """Whether windows and chunks are cached apart from full attention."""
+        return not self.given.disable_hybrid_kv_cache_manager and not self.whole_chunks
+
+    @property
+    def speculative_tokens(self) -> int:
+        """Tokens drafted for a request in each step."""
+        return self.speculation.num_speculative_tokens if self.speculation is not None else 0
 
     @property
     def in_flight_tokens(self) -> int:
@@ -53,15 +67,25 @@ class ResolvedConfig:
 
 
 def resolve(
-    card: ModelCard, device: DeviceFacts, config: EngineConfig, release: Release
+    card: ModelCard,
+    device: DeviceFacts,
+    config: EngineConfig,
+    release: Release,
+    draft: ModelCard | None = None,
 ) -> ResolvedConfig:
-    """The settings vLLM would run with."""
+    """The settings vLLM would run with; `draft` is the model that `speculative_config` names."""
     dtype = _dtype(card, device, config)
     auto_length = config.max_model_len == AUTO_LENGTH
     if config.max_model_len is None or auto_length:
         length = card.default_max_model_len
     else:
         length = config.max_model_len
+    speculating = speculation(card, config.speculative_config, draft, length)
+    runner_v2 = bool(release.fact("model_runner_v2"))
+    if speculating is not None:
+        runner_v2 = runner_v2 and not speculating.needs_v1_runner
+        if runner_v2 and speculating.max_model_len is not None:
+            length = min(length, speculating.max_model_len)
     seqs, tokens = _batch(card, device, config, release, length)
     return ResolvedConfig(
         given=config,
@@ -82,13 +106,19 @@ def resolve(
             if config.enable_prefix_caching is not None
             else _prefix_caching(card, release)
         ),
-        async_scheduling=bool(
-            release.fact("async_scheduling")
-            if config.pipeline_parallel_size == 1
-            else release.fact("async_scheduling_in_pipelines")
+        async_scheduling=_async_scheduling(config, release, speculating, runner_v2=runner_v2),
+        model_runner_v2=runner_v2,
+        cudagraph_sizes=_cudagraph_sizes(
+            card,
+            device,
+            config,
+            release,
+            seqs,
+            tokens,
+            query_len=speculating.query_len if speculating is not None else 1,
         ),
-        model_runner_v2=bool(release.fact("model_runner_v2")),
-        cudagraph_sizes=_cudagraph_sizes(card, device, config, release, seqs, tokens),
+        whole_chunks=_whole_chunks(card, speculating),
+        speculation=speculating,
     )
 
 
@@ -152,6 +182,25 @@ def _batch(
     return seqs, tokens
 
 
+def _whole_chunks(card: ModelCard, speculating: Speculation | None) -> bool:
+    """Heads on hidden states do not work with chunks that are cached on their own."""
+    if speculating is None or not speculating.reads_hidden_states:
+        return False
+    return any(each.kind is AttentionKind.CHUNKED for each in card.attention_layers())
+
+
+def _async_scheduling(
+    config: EngineConfig, release: Release, speculating: Speculation | None, *, runner_v2: bool
+) -> bool:
+    """Whether a step is scheduled while the one before runs."""
+    piped = config.pipeline_parallel_size > 1
+    on = release.fact("async_scheduling_in_pipelines" if piped else "async_scheduling")
+    if speculating is not None and not runner_v2:
+        methods = release.fact("async_scheduling_methods")
+        on = on and not piped and speculating.method in methods
+    return bool(on)
+
+
 def _cudagraph_sizes(
     card: ModelCard,
     device: DeviceFacts,
@@ -159,23 +208,39 @@ def _cudagraph_sizes(
     release: Release,
     seqs: int,
     tokens: int,
+    *,
+    query_len: int,
 ) -> tuple[int, ...]:
-    """Batch sizes for which CUDA graphs are captured (`_set_cudagraph_sizes`)."""
+    """Batch sizes, in tokens, for which CUDA graphs are captured (`_set_cudagraph_sizes`).
+
+    A decode step takes `query_len` tokens of every request.
+    """
     if config.enforce_eager or device.platform is Platform.CPU:
         return ()
     style = release.fact("cudagraph_sizes")
     gpt_oss = card.model_type == "gpt_oss"  # captured up to 1024 whatever max_num_seqs
     limit = 1024 if device.is_sm100 and release.fact("cudagraph_cap_1024_on_sm100") else 512
-    cap = min(limit, tokens) if style == "fixed" else min(seqs * 2, limit, tokens)
+    widest = seqs * 2 * (query_len if release.fact("cudagraph_cap_counts_drafts") else 1)
+    cap = min(limit, tokens) if style == "fixed" else min(widest, limit, tokens)
     if style in ("fixed", "step 8"):
         return tuple(size for size in (1, 2, 4, *range(8, 513, 8)) if size <= cap)
     if gpt_oss:
         cap = min(1024, tokens)
-    sizes = {size for size in (1, 2, 4) if size <= cap}
-    sizes |= set(range(8, min(cap + 1, 256), 8))
-    sizes |= set(range(256, cap + 1, 16))
+    sizes = set(_strided(cap))
     if release.fact("cudagraph_batched_tokens_size") and tokens <= cap:
         sizes.add(tokens)
-    if release.fact("cudagraph_max_num_seqs_size") and seqs <= cap and not gpt_oss:
+    if gpt_oss:
+        return tuple(sorted(sizes))
+    if query_len > 1 and release.fact("cudagraph_uniform_decode_sizes"):
+        most = min(seqs, limit)
+        requests = (*_strided(most), most)
+        sizes |= {count * query_len for count in requests if count * query_len <= cap}
+    elif release.fact("cudagraph_max_num_seqs_size") and seqs <= cap:
         sizes.add(seqs)
     return tuple(sorted(sizes))
+
+
+def _strided(most: int) -> tuple[int, ...]:
+    """vLLM's grid: 1, 2, 4, then steps of 8 up to 256 and of 16 above."""
+    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, most + 1, 16))
+    return tuple(size for size in sizes if size <= most)

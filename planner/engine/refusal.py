@@ -20,6 +20,7 @@ class RefusalKind(Enum):
     BACKEND = "backend"
     DTYPE = "dtype"
     DIVISIBLE = "divisible"
+    SPECULATION = "speculation"
     VOCABULARY = "vocabulary"
     KV_ROOM = "kv_room"
     FREE_MEMORY = "free_memory"

@@ -34,6 +34,8 @@ def refusals(
         (RefusalKind.PIPELINE, _pipeline(card, config, release)),
         (RefusalKind.BATCH, _batch(config)),
         (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
+        (RefusalKind.SPECULATION, _speculation(config, release)),
+        (RefusalKind.VOCABULARY, _vocabulary(card, config)),
         (RefusalKind.BACKEND, _backend(card, device, config, release)),
         (RefusalKind.DTYPE, _dtype(device, config)),
     ]
@@ -80,6 +82,13 @@ def _heads(card: ModelCard, config: ResolvedConfig) -> str | None:
             return (
                 f"the number of attention heads ({attention.num_heads}) must be divisible by "
                 f"tensor parallel size ({ranks})"
+            )
+    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    for attention in drafts:
+        if attention.num_heads % ranks:
+            return (
+                f"the number of attention heads of the draft ({attention.num_heads}) must be "
+                f"divisible by tensor parallel size ({ranks})"
             )
     return None
 
@@ -136,6 +145,31 @@ def _quantization(card: ModelCard, device: DeviceFacts, release: Release) -> str
     return None
 
 
+def _speculation(config: ResolvedConfig, release: Release) -> str | None:
+    given = config.given.speculative_config
+    if given is None:
+        return None
+    if given.method not in release.fact("speculative_methods"):
+        return f"vLLM {release.name} has no speculative method {given.method!r}"
+    if config.speculation is not None and config.speculation.missing is not None:
+        return config.speculation.missing
+    ranks, split = config.given.tensor_parallel_size, given.draft_tensor_parallel_size
+    if split is not None and split not in (1, ranks):
+        return f"draft_tensor_parallel_size ({split}) must be 1 or that of the target ({ranks})"
+    return None
+
+
+def _vocabulary(card: ModelCard, config: ResolvedConfig) -> str | None:
+    """A draft model must have the target's vocabulary."""
+    speculation = config.speculation
+    if speculation is None or speculation.draft is None or speculation.method != "draft_model":
+        return None
+    own = speculation.draft.vocab_size
+    if own != card.vocab_size:
+        return f"the draft model's vocabulary ({own}) is not the target's ({card.vocab_size})"
+    return None
+
+
 def _backend(
     card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
 ) -> str | None:
@@ -144,7 +178,9 @@ def _backend(
         return f"vLLM {release.name} has no KV cache dtype {dtype!r}"
     if not is_modelled(dtype):
         return f"the KV cache dtype {dtype!r} is not modelled yet"
-    backends = attention_backends(card, device, dtype, config.given.tensor_parallel_size)
+    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    ranks = config.given.tensor_parallel_size
+    backends = attention_backends(card, device, dtype, ranks, drafts)
     return backend_problem(card, device, dtype, backends)
 
 

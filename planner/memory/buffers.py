@@ -28,6 +28,7 @@ class RankBuffers:
     attention: int = 0  # FlashInfer's log-sum-exp
     deepstack: int = 0  # the tower's features for the first decoder layers
     sparse: int = 0  # tokens that DSA's indexers picked
+    draft: int = 0  # hidden states handed to the draft
 
     @property
     def model(self) -> int:
@@ -50,7 +51,7 @@ def persistent_buffers(
     first_stage: bool,
     last_stage: bool,
 ) -> RankBuffers:
-    """Buffers of one rank of the stage with these layers."""
+    """Buffers of one rank of the stage with these layers; a draft is on the last stage."""
     seqs, tokens = config.max_num_seqs, config.max_num_batched_tokens
     sampler = 0
     if config.model_runner_v2 and last_stage:
@@ -63,16 +64,44 @@ def persistent_buffers(
         hidden,
         _flashinfer_bytes(card, config, device, backends),
         _deepstack_bytes(card, config) if first_stage else 0,
-        _sparse_bytes(config, backends, layers),
+        _sparse_bytes(config, backends, layers, last_stage=last_stage),
+        _draft_bytes(card, config) if last_stage else 0,
     )
 
 
-def _sparse_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Layer, ...]) -> int:
+def _draft_bytes(card: ModelCard, config: ResolvedConfig) -> int:
+    """A batch of the hidden states that heads draft from."""
+    speculation = config.speculation
+    if speculation is None or speculation.draft is None or not speculation.reads_hidden_states:
+        return 0
+    width = speculation.draft.hidden_size or card.hidden_size
+    return config.max_num_batched_tokens * width * config.dtype_bytes
+
+
+def _sparse_bytes(
+    config: ResolvedConfig,
+    backends: Backends,
+    layers: tuple[Layer, ...],
+    *,
+    last_stage: bool,
+) -> int:
     """int32 indices of the tokens that sparse layers attend to.
 
-    One row for every token of a batch, shared by all layers; and for every indexer's layers the
-    physical rows of a decode batch, with a count each (v1/attention/backends/mla/index_group.py).
+    One row for every token of a batch, shared by all layers of the model, and once more for each
+    MTP layer; and for every indexer's layers the physical rows of a decode batch, with a count
+    each (v1/attention/backends/mla/index_group.py).
     """
+    decoded = config.max_num_seqs * (1 + config.speculative_tokens)
+    rows = min(config.max_num_batched_tokens, decoded) + 1
+    models = [layers]
+    if last_stage and config.speculation is not None and config.speculation.draft is not None:
+        models += [(layer,) for layer in config.speculation.draft.layers]
+    return sum(_index_bytes(config, backends, model, rows) for model in models)
+
+
+def _index_bytes(
+    config: ResolvedConfig, backends: Backends, layers: tuple[Layer, ...], rows: int
+) -> int:
     topk, groups, total = 0, 0, 0
     tokens = config.max_num_batched_tokens
     for layer in layers:
@@ -88,7 +117,6 @@ def _sparse_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Laye
                 total += (tokens + 1) * 4  # cumulative query lengths
     if not topk:
         return 0
-    rows = min(tokens, config.max_num_seqs) + 1
     return total + tokens * topk * 4 + groups * rows * (topk + 1) * 4
 
 
@@ -109,7 +137,7 @@ def _flashinfer_bytes(
     """One fp32 for every token of a batch and local head, shared by all layers."""
     if all(backend.name != "FLASHINFER" for backend in backends.values()):
         return 0
-    heads = max(attention.num_heads for attention in card.attention_layers())
+    heads = max(attention.num_heads for attention in backends)
     local = heads // config.given.tensor_parallel_size
     if device.is_sm100:
         local = max(local, _FLASHINFER_MIN_HEADS_SM100)

@@ -44,8 +44,8 @@ def cache_specs(
     device: DeviceFacts,
     backends: Backends,
 ) -> tuple[KVCacheSpec, ...]:
-    """The spec of every cache of the model, in order (`card.caches()`)."""
-    sizes = _block_sizes(card, config, device, backends)
+    """The spec of every cache of the model, in order (`card.caches()`), and then of its draft."""
+    drafted, sizes = config.speculative_tokens, _block_sizes(card, config, device, backends)
     ranks = config.given.tensor_parallel_size
     known: dict[Attention | RecurrentState, KVCacheSpec] = {}
     for attention, backend in backends.items():
@@ -55,14 +55,17 @@ def cache_specs(
         dtype = backend.kv_cache_dtype or config.kv_cache_dtype
         known[attention] = attention_spec(attention, ranks, dtype, config.dtype_bytes, block)
     for state in card.states:
-        size = state_bytes(state, ranks, config.dtype_bytes)
+        size = state_bytes(state, ranks, config.dtype_bytes, drafted)
         known[state] = KVCacheSpec(
             SpecKind.MAMBA,
             sizes.state,
             max(size, sizes.state_page_bytes),
-            state_blocks=state_blocks(state, device, align=config.prefix_caching),
+            state_blocks=state_blocks(
+                state, device, align=config.prefix_caching, speculative=drafted
+            ),
         )
-    return tuple(known[cache] for cache in card.caches())
+    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    return tuple(known[cache] for cache in (*card.caches(), *drafts))
 
 
 def _block_sizes(
@@ -86,7 +89,10 @@ def _block_sizes(
         distinct,
         size,
         token_bytes=token.page_size_bytes,
-        state_bytes=max(state_bytes(state, ranks, config.dtype_bytes) for state in card.states),
+        state_bytes=max(
+            state_bytes(state, ranks, config.dtype_bytes, config.speculative_tokens)
+            for state in card.states
+        ),
         mla=token.kind is SpecKind.MLA,
         checkpoint_alignment=lcm(*known) if len(known) == len(alignments) else 1,
         align=config.prefix_caching,

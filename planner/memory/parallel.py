@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from model_cards.card import Layer, ModelCard
 from model_cards.modules import Embedding, Experts, Linear, Output, Shard
+from planner.engine.speculative import Speculation
 from planner.errors import PlanError
 
 _VOCABULARY_PADDING = 64  # VocabParallelEmbedding pads the vocabulary to a multiple of this
@@ -78,11 +79,18 @@ def stage_layers(card: ModelCard, stages: int) -> list[tuple[Layer, ...]]:
     return split
 
 
-def stage_caches(card: ModelCard, stages: int) -> list[frozenset[int]]:
-    """Indices of the caches (`card.caches()`) of each pipeline stage."""
+def stage_caches(
+    card: ModelCard, stages: int, speculation: Speculation | None = None
+) -> list[frozenset[int]]:
+    """Indices of the caches (`card.caches()`) of each pipeline stage.
+
+    The last stage also has those of a draft, which follow the model's.
+    """
     split, start = [], 0
     for layers in stage_layers(card, stages):
         count = sum(len(layer.caches) for layer in layers)
         split.append(frozenset(range(start, start + count)))
         start += count
+    drafts = len(speculation.attention_layers()) if speculation is not None else 0
+    split[-1] |= frozenset(range(start, start + drafts))
     return split

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
 from hardware_db import Device, Rig
 from model_cards import ModelCard
-from planner.engine.attention import AttentionBackend, Backends, attention_backends
+from planner.engine.attention import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.refusal import Refusal, RefusalKind
@@ -22,53 +21,19 @@ from planner.engine.rules import refusals
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.activation import activation_peak
-from planner.memory.buffers import RankBuffers, persistent_buffers
+from planner.memory.buffers import RankBuffers
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
-from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
-from planner.memory.kv_groups import group_layers
+from planner.memory.kv_cache import KVCachePlan
 from planner.memory.kv_specs import WHOLE
-from planner.memory.parallel import Indivisible, stage_caches, stage_layers
-from planner.memory.weights import RankWeights, layout_of, weights_per_stage
+from planner.memory.loaded import LoadedModel, load_model
+from planner.memory.parallel import Indivisible
+from planner.memory.verdict import Verdict, judge
+from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
 
-# A launch is said to start (or not to) when its chance of refusal is beyond these.
-_SURE, _HOPELESS = 0.05, 0.95
 _ESTIMATED_WEIGHTS_BAND = 0.06
 _OTHER_RELEASE_WEIGHTS_BAND = 0.02
-
-
-class Answer(Enum):
-    """Will it start?"""
-
-    YES = "yes"
-    RISKY = "risky"
-    NO = "no"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer, the first reason for it, and the chance that vLLM refuses to start."""
-
-    answer: Answer
-    refusal: Refusal | None  # None if it fits
-    chance_of_refusal: float
-
-    @property
-    def reason(self) -> str:
-        """The reason in one line."""
-        return self.refusal.reason if self.refusal is not None else "fits"
-
-    @property
-    def breaks_a_rule(self) -> bool:
-        """Whether vLLM refuses whatever the memory."""
-        memory = (RefusalKind.FREE_MEMORY, RefusalKind.KV_ROOM)
-        return self.refusal is not None and self.refusal.kind not in memory
-
-    @property
-    def ok(self) -> bool:
-        """Whether the launch is expected to start."""
-        return self.answer is Answer.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +115,14 @@ def plan_memory(
     rig: Rig,
     config: EngineConfig | None = None,
     *,
+    draft: ModelCard | None = None,
     vllm: str | Release | None = None,
 ) -> MemoryPlan:
     """The memory of a launch of `card` on `rig`.
 
-    What vLLM would refuse is in the plan's verdict. Raises `PlanError` where there is nothing to
-    plan with: too few GPUs, or a GPU whose usable memory is not known.
+    `draft` is the card of the model that `config.speculative_config` names. What vLLM would
+    refuse is in the plan's verdict. Raises `PlanError` where there is nothing to plan with: too
+    few GPUs, or a GPU whose usable memory is not known.
     """
     config = config or EngineConfig()
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
@@ -169,24 +136,26 @@ def plan_memory(
     if needed > rig.gpu_count:
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
     device = device_facts(slot.gpu)
-    resolved = resolve(card, device, config, release)
-    backends = attention_backends(
-        card, device, resolved.kv_cache_dtype, resolved.given.tensor_parallel_size
-    )
+    resolved = resolve(card, device, config, release, draft)
     broken = list(refusals(card, device, resolved, release))
-    ranks: list[RankMemory] = []
-    kv_plans: tuple[KVCachePlan, ...] = ()
+    try:
+        loaded = load_model(card, resolved, device)
+    except Indivisible as error:
+        raise Refused([*broken, Refusal(RefusalKind.DIVISIBLE, str(error))]) from error
     device_total = _device_total(slot)
     requested = device_total.times(resolved.gpu_memory_utilization)
-    try:
-        ranks = _ranks(card, rig, resolved, device, backends, release, requested)
-        kv_plans = _kv_plans(card, resolved, device, backends, release, ranks)
-    except Indivisible as error:
-        broken.append(Refusal(RefusalKind.DIVISIBLE, str(error)))
+    ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
+    pools = [rank.kv_cache for rank in ranks]
+    expected, low, high = (
+        loaded.kv_cache([max(0, int(end)) for end in ends], resolved, release)
+        for ends in (
+            [pool.value for pool in pools],
+            [pool.low for pool in pools],
+            [pool.high for pool in pools],
+        )
+    )
     free = _free_at_start(slot, device_total, device, config, release)
-    if not ranks or not kv_plans:
-        raise Refused(broken)
-    verdict = _verdict(broken, ranks, kv_plans[0], requested, free, resolved, release)
+    verdict = judge(broken, pools, expected, requested, free, resolved)
     notes = [*rig.notes, *card.notes]
     if release.note:
         notes.append(release.note)
@@ -201,11 +170,11 @@ def plan_memory(
         device_total=device_total,
         device_free=free,
         requested=requested,
-        backends=tuple(dict.fromkeys(backends.values())),
+        backends=tuple(dict.fromkeys(loaded.backends.values())),
         ranks=tuple(ranks),
-        kv_cache=kv_plans[0],
-        kv_cache_low=kv_plans[1],
-        kv_cache_high=kv_plans[2],
+        kv_cache=expected,
+        kv_cache_low=low,
+        kv_cache_high=high,
         starts=verdict,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -262,39 +231,43 @@ def _ranks(
     rig: Rig,
     config: ResolvedConfig,
     device: DeviceFacts,
-    backends: Backends,
+    loaded: LoadedModel,
     release: Release,
     requested: Quantity,
 ) -> list[RankMemory]:
     given = config.given
-    parts = weights_per_stage(card, layout_of(card, config, device))
-    stages = stage_layers(card, given.pipeline_parallel_size)
     non_torch = _non_torch(rig, device, given, release)
+    is_counted = counted(release)
     ranks = []
-    for index, (share, layers) in enumerate(zip(parts, stages, strict=True)):
-        last = index == len(parts) - 1
-        buffers = persistent_buffers(
-            card, config, device, backends, layers, first_stage=index == 0, last_stage=last
-        )
-        weights = _weights(card, share, release)
+    for index, stage in enumerate(loaded.stages):
+        last = index == len(loaded.stages) - 1
+        weights = _weights(card, stage.weights, release)
         if device.platform is Platform.CPU:  # profiles nothing and captures nothing
             activation = Quantity.exact(0, "not profiled on CPU")
             graphs = Quantity.exact(0, "no CUDA graphs")
         else:
             activation = activation_peak(card, config, release, last_stage=last)
-            graphs = cuda_graph_estimate(len(layers), config, release)
-        is_counted = counted(release)
+            graphs = cuda_graph_estimate(stage.layers, config, release)
         if given.kv_cache_memory_bytes is not None:
             pool = Quantity.exact(given.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
-            spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
+            spent = [weights, Quantity.exact(stage.buffers.total), activation, non_torch]
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
         if not card.exact:
             pool = pool.no_better_than(Basis.ESTIMATED)
         ranks.append(
-            RankMemory(weights, share, buffers, activation, non_torch, graphs, is_counted, pool)
+            RankMemory(
+                weights,
+                stage.weights,
+                stage.buffers,
+                activation,
+                non_torch,
+                graphs,
+                is_counted,
+                pool,
+            )
         )
     return ranks
 
@@ -322,83 +295,3 @@ def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Rel
         return constant("non_torch_gib", release).times(GIB)
     link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
     return constant(f"non_torch_tp_{link}_gib", release).times(GIB)
-
-
-def _kv_plans(
-    card: ModelCard,
-    config: ResolvedConfig,
-    device: DeviceFacts,
-    backends: Backends,
-    release: Release,
-    ranks: list[RankMemory],
-) -> tuple[KVCachePlan, ...]:
-    """The KV cache for the pool as expected, at its lower and at its upper end."""
-    specs = cache_specs(card, config, device, backends)
-    groups = group_layers(specs, hybrid=not config.given.disable_hybrid_kv_cache_manager)
-    stages = stage_caches(card, config.given.pipeline_parallel_size)
-
-    def plan(pools: list[float]) -> KVCachePlan:
-        return plan_kv_cache(
-            groups,
-            stages,
-            [max(0, int(pool)) for pool in pools],
-            max_model_len=config.max_model_len,
-            in_flight_tokens=config.in_flight_tokens,
-            auto_length=config.auto_length,
-            null_block=bool(release.fact("null_block_reserved_in_fit_check")),
-            blocks_override=config.given.num_gpu_blocks_override,
-        )
-
-    return (
-        plan([rank.kv_cache.value for rank in ranks]),
-        plan([rank.kv_cache.low for rank in ranks]),
-        plan([rank.kv_cache.high for rank in ranks]),
-    )
-
-
-def _verdict(
-    broken: list[Refusal],
-    ranks: list[RankMemory],
-    kv: KVCachePlan,
-    requested: Quantity,
-    free: Quantity,
-    config: ResolvedConfig,
-    release: Release,
-) -> Verdict:
-    if broken:
-        return Verdict(Answer.NO, broken[0], 1.0)
-    start_check = (requested - free).chance_below(0)  # that what is requested is free
-    need = kv.needed_bytes
-    pools = [rank.kv_cache for rank in ranks]
-    if config.given.num_gpu_blocks_override is not None:
-        kv_check = 0.0 if kv.fits else 1.0
-    else:
-        worst = max(pool.chance_below(need) for pool in pools)
-        kv_check = worst if not config.auto_length else max(p.chance_below(1) for p in pools)
-    refusal = 1 - start_check * (1 - kv_check)
-    if refusal <= _SURE:
-        return Verdict(Answer.YES, None, refusal)
-    answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
-    if 1 - start_check > kv_check:
-        kind = RefusalKind.FREE_MEMORY
-        reason = (
-            f"free memory at start ({free.value / GIB:.2f} GiB) is less than what "
-            f"--gpu-memory-utilization {config.gpu_memory_utilization:g} asks for "
-            f"({requested.value / GIB:.2f} GiB)"
-        )
-    else:
-        kind = RefusalKind.KV_ROOM
-        reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)
-    return Verdict(answer, Refusal(kind, reason), refusal)
-
-
-def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
-    if pool.value <= 0:
-        return (
-            f"weights and activations leave no memory for the KV cache: "
-            f"{-pool.value / GIB:.2f} GiB too much on each GPU"
-        )
-    return (
-        f"one request of {kv.max_model_len} tokens needs {need / GIB:.2f} GiB of KV cache on each "
-        f"GPU; {pool.value / GIB:.2f} GiB are left"
-    )

@@ -70,11 +70,16 @@ class RankWeights:
     encoders: int = 0  # vision and audio towers with their projectors
     rotary: int = 0  # cos/sin tables
     buffers: int = 0  # attention scales, normalizers, expert maps
+    draft: int = 0  # of speculative decoding, whole
 
     @property
     def total(self) -> int:
         """All of them."""
         return sum(int(getattr(self, field.name)) for field in fields(self))
+
+    def with_draft(self, draft_bytes: int) -> RankWeights:
+        """The same rank with a draft beside the model."""
+        return replace(self, draft=draft_bytes)
 
 
 def weights_per_stage(card: ModelCard, layout: Layout) -> list[RankWeights]:
@@ -117,7 +122,7 @@ def _stage(
     if puts_out:
         norms = sum(module_bytes(module, layout) for module in card.final)
         lm_head = module_bytes(card.lm_head, layout) if card.lm_head is not None else 0
-    tables = sum(_rotary_bytes(cache, layout) for cache in card.rotary)
+    tables = sum(rotary_bytes(cache, layout) for cache in card.rotary)
     return RankWeights(
         embedding=embedding + parts.get("embedding", 0),
         attention=parts.get("attention", 0),
@@ -140,11 +145,12 @@ def encoder_bytes(card: ModelCard, layout: Layout) -> int:
     for tower in card.towers:
         of = whole if tower.data_parallel and not layout.encoders_split else layout
         total += sum(module_bytes(module, of) for module in tower.modules)
-        total += sum(_rotary_bytes(cache, of) for cache in tower.rotary)
+        total += sum(rotary_bytes(cache, of) for cache in tower.rotary)
     return total
 
 
-def _rotary_bytes(cache: RotaryCache, layout: Layout) -> int:
+def rotary_bytes(cache: RotaryCache, layout: Layout) -> int:
+    """Bytes of a cos/sin table, which every rank holds whole."""
     dtype = cache.eager_dtype if layout.eager and cache.eager_dtype else cache.dtype
     width = DTYPE_BYTES[dtype] if dtype else layout.dtype_bytes
     return cache.rows * cache.width * width

@@ -19,7 +19,8 @@ from planner.engine.device import Platform, device_facts
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.engine_config import EngineConfig
-from planner.memory.plan import Answer, MemoryPlan, Refused, plan_memory
+from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
 from planner.speed.step import MissingFact, SpeedEstimate, predict_speed
 

@@ -31,7 +31,7 @@ def test_gpt2_has_names_of_its_own() -> None:
 
 
 def test_other_types_are_left_alone() -> None:
-    assert list(read(model_type="llama", hidden_size=8)) == ["model_type", "hidden_size"]
+    assert list(read(model_type="mystery", hidden_size=8)) == ["model_type", "hidden_size"]
 
 
 def test_the_text_part_has_a_class_of_its_own() -> None:

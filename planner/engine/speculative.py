@@ -1,0 +1,100 @@
+"""Speculative decoding as `--speculative-config` sets it up (config/speculative.py).
+
+A draft comes with the target's checkpoint (MTP layers) or as a checkpoint of its own: a head that
+reads the target's hidden states, or a whole smaller model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from model_cards.caches import Attention
+from model_cards.card import Draft, ModelCard
+from model_cards.drafts import as_draft
+from model_cards.modules import RotaryCache
+from planner.engine_config import SpeculativeConfig
+
+# Methods that propose tokens without a network.
+WITHOUT_DRAFT: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
+# Methods with only the older model runner's support.
+_V1_ONLY: Final = frozenset({"suffix", "custom_class"})
+# Rotary embeddings whose angles do not depend on the length of their table.
+_LENGTH_FREE_ROPES: Final = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """A speculative method at work: its draft (None without one) and tokens a step."""
+
+    method: str
+    num_speculative_tokens: int
+    draft: Draft | None = None
+    max_model_len: int | None = None  # the draft's own limit, where it binds the target
+    missing: str | None = None  # why there is no draft where the method needs one
+
+    @property
+    def reads_hidden_states(self) -> bool:
+        """Whether the draft continues from what the target computed."""
+        return self.draft is not None and self.method != "draft_model"
+
+    @property
+    def query_len(self) -> int:
+        """Tokens of a request that the target takes in one decode step."""
+        return 1 + self.num_speculative_tokens
+
+    @property
+    def needs_v1_runner(self) -> bool:
+        """Whether vLLM falls back to its older model runner."""
+        return self.method in _V1_ONLY
+
+    def attention_layers(self) -> tuple[Attention, ...]:
+        """The attention caches of the draft's layers."""
+        if self.draft is None:
+            return ()
+        caches = (cache for layer in self.draft.layers for cache in layer.caches)
+        return tuple(cache for cache in caches if isinstance(cache, Attention))
+
+
+def speculation(
+    card: ModelCard, config: SpeculativeConfig | None, draft: ModelCard | None, max_model_len: int
+) -> Speculation | None:
+    """What `--speculative-config` sets up for a target; `draft` is the card of its `model`."""
+    if config is None:
+        return None
+    tokens, method = config.num_speculative_tokens, config.method
+    if method in WITHOUT_DRAFT:
+        return Speculation(method, tokens)
+    if draft is None:
+        own = next((each for each in card.drafts if each.method == method), None)
+        if own is None:
+            return Speculation(method, tokens, missing=_missing(card, method))
+        return Speculation(method, tokens, own)
+    own_limit = draft.default_max_model_len
+    if method == "draft_model":
+        return Speculation(method, tokens, as_draft(draft, method), own_limit)
+    head = as_draft(draft, method)
+    if all(_length_free(table) for table in head.rotary):
+        return Speculation(method, tokens, _lengthened(head, max_model_len))
+    return Speculation(method, tokens, head, own_limit)
+
+
+def _missing(card: ModelCard, method: str) -> str:
+    if method == "mtp":
+        return f"{card.model_id} has no MTP layers that vLLM could draft with"
+    return f"the speculative method {method!r} needs a draft; name its model"
+
+
+def _length_free(table: RotaryCache) -> bool:
+    return not table.rope or table.rope[0] in _LENGTH_FREE_ROPES
+
+
+def _lengthened(head: Draft, max_model_len: int) -> Draft:
+    """A head that shares the target's positions: its rotary table is as long as they are."""
+
+    def rows(table: RotaryCache) -> int:
+        linear = bool(table.rope) and table.rope[0] == "linear"
+        factor = float(table.rope[2]) if linear else 1.0
+        return max(table.rows, int(max_model_len * factor))
+
+    return replace(head, rotary=tuple(replace(table, rows=rows(table)) for table in head.rotary))

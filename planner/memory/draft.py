@@ -1,0 +1,34 @@
+"""Weights of a draft: built whole on the last pipeline stage, split over the target's ranks.
+
+vLLM shares the target's vocabulary matrices with a head that has none of its own, and one rotary
+table between models whose tables are the same.
+"""
+
+from __future__ import annotations
+
+from model_cards.card import ModelCard
+from planner.engine.speculative import Speculation
+from planner.memory.weights import Layout, module_bytes, rotary_bytes
+
+
+def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout) -> int:
+    """Weights and buffers of the draft on one rank of the last stage."""
+    if speculation is None or speculation.draft is None:
+        return 0
+    draft = speculation.draft
+    modules = [module for layer in draft.layers for module in layer.modules]
+    modules += [*draft.modules, *(module for tower in draft.towers for module in tower.modules)]
+    if draft.own_embedding and draft.embedding is not None:
+        modules.append(draft.embedding)
+    if layout.pipeline_parallel_size > 1 and not _embeds_on_last_stage(card):
+        modules.append(card.embedding)  # the target's own is on the first stage
+    if draft.own_lm_head and draft.lm_head is not None:
+        modules.append(draft.lm_head)
+    tables = set(draft.rotary) | {table for tower in draft.towers for table in tower.rotary}
+    tables -= set(card.rotary) | {table for tower in card.towers for table in tower.rotary}
+    total = sum(module_bytes(module, layout) for module in modules)
+    return total + draft.buffers_bytes + sum(rotary_bytes(table, layout) for table in tables)
+
+
+def _embeds_on_last_stage(card: ModelCard) -> bool:
+    return card.embedding_on_every_stage or card.tied

@@ -1,0 +1,100 @@
+"""The model as vLLM's loader and cache planner leave it: what its own code decides, byte for byte.
+
+Weights and buffers of every pipeline stage, and the groups that the KV cache is divided among.
+What vLLM can only measure at start-up (activations, graphs) is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model_cards.card import ModelCard
+from planner.engine.attention import Backends, attention_backends
+from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import DeviceFacts
+from planner.engine.releases import Release
+from planner.memory.buffers import RankBuffers, persistent_buffers
+from planner.memory.draft import draft_bytes
+from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
+from planner.memory.kv_groups import KVCacheGroup, group_layers
+from planner.memory.parallel import stage_caches, stage_layers
+from planner.memory.weights import RankWeights, layout_of, weights_per_stage
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStage:
+    """One rank of a pipeline stage, in bytes."""
+
+    layers: int
+    weights: RankWeights
+    buffers: RankBuffers
+
+    @property
+    def model_bytes(self) -> int:
+        """What vLLM says loading the model took."""
+        return self.weights.total + self.buffers.model
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model on its ranks, one for each pipeline stage, with its KV cache groups."""
+
+    backends: Backends
+    stages: tuple[LoadedStage, ...]
+    groups: tuple[KVCacheGroup, ...]
+    caches: tuple[frozenset[int], ...]  # indices of the caches of each stage
+
+    def kv_cache(
+        self, pools: Sequence[int], config: ResolvedConfig, release: Release
+    ) -> KVCachePlan:
+        """The KV cache in pools of so many bytes, one for each stage."""
+        return plan_kv_cache(
+            self.groups,
+            self.caches,
+            pools,
+            max_model_len=config.max_model_len,
+            in_flight_tokens=config.in_flight_tokens,
+            auto_length=config.auto_length,
+            null_block=bool(release.fact("null_block_reserved_in_fit_check")),
+            blocks_override=config.given.num_gpu_blocks_override,
+        )
+
+
+def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> LoadedModel:
+    """The model under the settings.
+
+    Raises `Indivisible` where a dimension does not divide, as vLLM refuses then.
+    """
+    given = config.given
+    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    backends = attention_backends(
+        card, device, config.kv_cache_dtype, given.tensor_parallel_size, drafts
+    )
+    layout = layout_of(card, config, device)
+    weights = weights_per_stage(card, layout)
+    last = len(weights) - 1
+    stages = []
+    for index, layers in enumerate(stage_layers(card, given.pipeline_parallel_size)):
+        share = weights[index]
+        if index == last:
+            share = share.with_draft(draft_bytes(card, config.speculation, layout))
+        buffers = persistent_buffers(
+            card,
+            config,
+            device,
+            backends,
+            layers,
+            first_stage=index == 0,
+            last_stage=index == last,
+        )
+        stages.append(LoadedStage(len(layers), share, buffers))
+    return LoadedModel(
+        backends,
+        tuple(stages),
+        group_layers(
+            cache_specs(card, config, device, backends),
+            hybrid=config.hybrid_kv_cache,
+        ),
+        tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation)),
+    )

@@ -1,0 +1,100 @@
+"""Will it start? The chance that vLLM refuses, and the first reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from planner.engine.defaults import ResolvedConfig
+from planner.engine.refusal import Refusal, RefusalKind
+from planner.memory.constants import GIB
+from planner.memory.kv_cache import KVCachePlan
+from planner.quantity import Quantity
+
+# A launch is said to start (or not to) when its chance of refusal is beyond these.
+_SURE, _HOPELESS = 0.05, 0.95
+
+
+class Answer(Enum):
+    """Will it start?"""
+
+    YES = "yes"
+    RISKY = "risky"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer, the first reason for it, and the chance that vLLM refuses to start."""
+
+    answer: Answer
+    refusal: Refusal | None  # None if it fits
+    chance_of_refusal: float
+
+    @property
+    def reason(self) -> str:
+        """The reason in one line."""
+        return self.refusal.reason if self.refusal is not None else "fits"
+
+    @property
+    def breaks_a_rule(self) -> bool:
+        """Whether vLLM refuses whatever the memory."""
+        memory = (RefusalKind.FREE_MEMORY, RefusalKind.KV_ROOM)
+        return self.refusal is not None and self.refusal.kind not in memory
+
+    @property
+    def ok(self) -> bool:
+        """Whether the launch is expected to start."""
+        return self.answer is Answer.YES
+
+
+def judge(
+    broken: Sequence[Refusal],
+    pools: Sequence[Quantity],
+    kv: KVCachePlan,
+    requested: Quantity,
+    free: Quantity,
+    config: ResolvedConfig,
+) -> Verdict:
+    """The verdict on a budget.
+
+    `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank,
+    `requested` and `free` what vLLM asks of the device and finds there at start.
+    """
+    if broken:
+        return Verdict(Answer.NO, broken[0], 1.0)
+    start_check = (requested - free).chance_below(0)  # that what is requested is free
+    need = kv.needed_bytes
+    if config.given.num_gpu_blocks_override is not None:
+        kv_check = 0.0 if kv.fits else 1.0
+    else:
+        worst = max(pool.chance_below(need) for pool in pools)
+        kv_check = worst if not config.auto_length else max(p.chance_below(1) for p in pools)
+    refusal = 1 - start_check * (1 - kv_check)
+    if refusal <= _SURE:
+        return Verdict(Answer.YES, None, refusal)
+    answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
+    if 1 - start_check > kv_check:
+        kind = RefusalKind.FREE_MEMORY
+        reason = (
+            f"free memory at start ({free.value / GIB:.2f} GiB) is less than what "
+            f"--gpu-memory-utilization {config.gpu_memory_utilization:g} asks for "
+            f"({requested.value / GIB:.2f} GiB)"
+        )
+    else:
+        kind = RefusalKind.KV_ROOM
+        reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)
+    return Verdict(answer, Refusal(kind, reason), refusal)
+
+
+def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
+    if pool.value <= 0:
+        return (
+            f"weights and activations leave no memory for the KV cache: "
+            f"{-pool.value / GIB:.2f} GiB too much on each GPU"
+        )
+    return (
+        f"one request of {kv.max_model_len} tokens needs {need / GIB:.2f} GiB of KV cache on each "
+        f"GPU; {pool.value / GIB:.2f} GiB are left"
+    )
