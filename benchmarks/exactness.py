@@ -120,6 +120,7 @@ def card_of(name: str, patch: dict[str, Any], method: str | None = None) -> Mode
         raise NotModelledError(f"{model_id} is not bundled")
     config, side = bundled
     values = {key: config.raw(key) for key in config} | patch
+    values = {key: value for key, value in values.items() if value is not None or key not in patch}
     if side is not None:
         side = Config({key: side.raw(key) for key in side}, side.where, complete=True)
     entry = find_entry(model_id) if method is None else None
@@ -147,7 +148,7 @@ def draft_of(row: dict[str, Any], given: dict[str, Any]) -> ModelCard | None:
         config = Config(model, "the draft's config.json", complete=True)
         card = build_card("draft", config, Origin("bundled", "case"), Facts(draft_method=head))
     else:
-        card = card_of(model, {}, head)
+        card = card_of(model, row.get("draft_patch") or {}, head)
     if head is None:
         return card
     own = row.get("draft_own") or {}

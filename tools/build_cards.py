@@ -102,26 +102,41 @@ MINIMAX_M2 = {
 }
 
 
+WITHOUT_Q_LORA = ("deepseek-ai/DeepSeek-V2-Lite-Chat",)
+
+
 def correct(row: dict[str, Any], config: dict[str, Any]) -> str | None:
     """Put right what a copy of a config leaves out and its published total proves."""
     match config.get("model_type"):
         case "llama4" if "vision_config" not in config:
             config["vision_config"] = LLAMA4_VISION
             return "vision_config: the total is that of the tower of the FP8 copy's config"
+        case "gemma4" if config["text_config"].get("hidden_size_per_layer_input"):
+            config["audio_config"] = {"model_type": "gemma4_audio"}
+            return "audio_config: the total is that of the class's default encoder"
+        case "deepseek_v2" if "q_lora_rank" not in config and row["repo_id"] in WITHOUT_Q_LORA:
+            config["q_lora_rank"] = None
+            return "q_lora_rank: the total is that of queries without a low rank, as in V2-Lite"
         case "mimo_v2_flash":
             layers = f"model.layers.{{0-{config['num_hidden_layers'] - 1}}}"
             outputs = [f"{layers}.self_attn.o_proj"]
             config["quantization_config"].setdefault("modules_to_not_convert", outputs)
             return "modules_to_not_convert: the total's scale count leaves out the outputs"
-    return correct_reconstructed(config) if row["reconstructed"] else None
+    return correct_reconstructed(row["repo_id"], config) if row["reconstructed"] else None
 
 
-def correct_reconstructed(config: dict[str, Any]) -> str | None:
+def correct_reconstructed(model_id: str, config: dict[str, Any]) -> str | None:
     """Further keys that a config put together from facts cannot know.
 
     The total counts the scales of an FP8 checkpoint, so it tells which matrices have some.
     """
     match config.get("model_type"):
+        case "cohere" | "cohere2" if model_id.startswith("CohereLabs/c4ai-command"):
+            config["model_max_length"] = 131072
+            return "model_max_length: Cohere states 128K tokens (transformers' model page)"
+        case "gemma3" if config["text_config"].get("max_position_embeddings") == 163840:
+            config["text_config"] |= {"max_position_embeddings": 131072, "rope_theta": 1000000.0}
+            return "text_config: length and base are the class's defaults, as for the 27B"
         case "ernie4_5_moe" | "glm4_moe_lite" if "num_nextn_predict_layers" not in config:
             config["num_nextn_predict_layers"] = 1
             return "num_nextn_predict_layers: the total counts one MTP layer"

@@ -22,7 +22,7 @@ from model_cards.sources.bundled import bundled_config, find_entry
 OUTPUT = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
 
 KEPT = (
-    "id", "model", "gpu", "tp", "pp", "engine", "config_patch", "usage", "language_model_only",
+    "id", "model", "gpu", "tp", "pp", "engine", "config_patch", "draft_patch", "usage", "language_model_only",
     "draft_own", "vllm", "defaults", "refusal", "kv_mem",
 )  # fmt: skip
 KEPT_OF_KV = (
@@ -33,7 +33,8 @@ ERROR_CHARACTERS = 300
 # Keys that tools/build_cards.py puts right in bundled configs.
 CORRECTED = (
     "quantization_config", "vision_config", "num_nextn_predict_layers", "rotary_dim",
-    "use_routing_bias", "tie_word_embeddings",
+    "use_routing_bias", "tie_word_embeddings", "audio_config", "q_lora_rank", "model_max_length",
+    "text_config",
 )  # fmt: skip
 
 
@@ -67,15 +68,22 @@ def slim_row(row: dict[str, Any]) -> dict[str, Any]:
     return slim
 
 
-def asked_config(row: dict[str, Any], configs: Path) -> dict[str, Any] | None:
-    """The patch that makes the bundled config what vLLM was given, None if it is that."""
-    model_id = row["model"].replace("__", "/", 1)
+def asked_config(name: str, configs: Path) -> dict[str, Any] | None:
+    """The patch that makes the bundled config what vLLM was given, None if it is that.
+
+    A key that the patch sets to null was absent.
+    """
+    model_id = name.replace("__", "/", 1)
     entry, bundled = find_entry(model_id), bundled_config(model_id)
     if entry is None or bundled is None or not entry.corrected:
         return None
-    config = json.loads((configs / row["model"] / "config.json").read_text())
+    config = json.loads((configs / name / "config.json").read_text())
     kept = slim_config(config)
-    differs = [key for key in CORRECTED if bundled[0].raw(key) not in (None, kept.get(key))]
+    differs = [
+        key
+        for key in CORRECTED
+        if bundled[0].names(key) != (key in kept) or bundled[0].raw(key) != kept.get(key)
+    ]
     return {key: config.get(key) for key in differs}
 
 
@@ -86,7 +94,11 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = [json.loads(line) for line in arguments.answers.read_text().splitlines()]
     for row in rows:
-        row["config_patch"] = row.get("config_patch") or asked_config(row, arguments.configs)
+        patch = row.get("config_patch") or asked_config(row["model"], arguments.configs)
+        row["config_patch"] = patch
+        draft = (row["engine"].get("speculative_config") or {}).get("model")
+        if isinstance(draft, str):
+            row["draft_patch"] = asked_config(draft, arguments.configs)
     with OUTPUT.open("w") as out:
         for row in rows:
             out.write(json.dumps(slim_row(row), separators=(",", ":")) + "\n")

@@ -15,7 +15,7 @@ from model_cards.architectures.decoder import (
     rotary_cache,
     vocabulary,
 )
-from model_cards.architectures.towers.gemma4 import vision_tower
+from model_cards.architectures.towers.gemma4 import audio_tower, vision_tower
 from model_cards.card import Layer
 from model_cards.config import Config
 from model_cards.modules import Buffer, Embedding, Module, Output, RotaryCache, Shard, Tensor
@@ -41,7 +41,10 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     embedding, head = vocabulary(text, scheme, tied=text.boolean("tie_word_embeddings", True))
     active = text.integer("top_k_experts") if experts else 0
     both_ways = text.string("use_bidirectional_attention", "") == "vision"
-    towers = () if vision is None else (vision_tower(vision, scheme, text.integer("hidden_size")),)
+    audio, hidden = config.section("audio_config"), text.integer("hidden_size")
+    towers = () if vision is None else (vision_tower(vision, scheme, hidden),)
+    if audio is not None:
+        towers += (audio_tower(audio, scheme, hidden),)
     widest = _mlp_width(text, text.num_layers - 1)
     if experts:
         widest = max(widest, active * _expert_width(text))

@@ -139,7 +139,7 @@ def open_bundled(model_id: str) -> ModelCard | None:
             "the copy of hf_quant_config.json does not say what stays unquantized; every linear "
             "layer is taken as quantized"
         )
-    base = _described_by(row)
+    base = _ancestry(row)[-1]
     facts = Facts(
         parameters=base.get("parameters"),
         checkpoint_bytes=row.get("bytes"),
@@ -158,20 +158,22 @@ def bundled_config(model_id: str) -> tuple[Config, Config | None] | None:
     return None if row is None else _config(row)
 
 
-def _described_by(row: dict[str, Any]) -> dict[str, Any]:
-    """The row that holds the config: the row itself, or the one it stands on."""
-    while "of" in row:
-        base = _row(row["of"])
-        assert base is not None, f"{row['id']} stands on {row['of']}, which is not bundled"
-        row = base
-    return row
+def _ancestry(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The row and those it stands on; the last one holds the config."""
+    rows = [row]
+    while "of" in rows[-1]:
+        base = _row(rows[-1]["of"])
+        assert base is not None, f"{row['id']} stands on {rows[-1]['of']}, which is not bundled"
+        rows.append(base)
+    return rows
 
 
 def _config(row: dict[str, Any]) -> tuple[Config, Config | None]:
-    base = _described_by(row)
+    *above, base = _ancestry(row)
     values = unfold_lists(base["config"])
-    if row["kind"] == "alias" and "length" in row:
-        values = {**values, "max_position_embeddings": row["length"]}
+    length = next((each["length"] for each in above if "length" in each), None)
+    if length is not None:
+        values = {**values, "max_position_embeddings": length}
     if row["kind"] == "variant":
         values = {**values, "quantization_config": usual_settings(row["preset"], values)}
     complete = not base.get("reconstructed")

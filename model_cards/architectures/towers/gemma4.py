@@ -1,4 +1,4 @@
-"""The vision encoder of Gemma 4, which vLLM runs from transformers: whole on every rank."""
+"""The encoders of Gemma 4, which vLLM runs from transformers: whole on every rank."""
 
 from __future__ import annotations
 
@@ -52,7 +52,70 @@ def _layer(b: LayerBuilder) -> list[Module]:
     }
     modules: list[Module] = [b.replicated(name, *shape) for name, shape in shapes.items()]
     if b.config.boolean("use_clipped_linears", False):
-        modules += [Tensor(f"{name}.clip_bounds", (4,)) for name in shapes]
+        modules += [Buffer(f"{name}.clip_bounds", 4) for name in shapes]
     norms = ("input", "post_attention", "pre_feedforward", "post_feedforward")
     modules += [b.norm(f"{name}_layernorm") for name in norms]
     return [*modules, b.norm("self_attn.q_norm", size), b.norm("self_attn.k_norm", size)]
+
+
+def audio_tower(audio: Config, scheme: QuantScheme, out: int) -> Tower:
+    """A conformer behind two convolutions that shorten the spectrogram, and the projection."""
+    hidden, width = audio.integer("hidden_size", 1024), audio.integer("output_proj_dims", 1536)
+    if scheme.method not in _ANY_SIZE and hidden % _KERNEL_TILE:
+        scheme = NO_QUANTIZATION
+    first, second = audio.integers("subsampling_conv_channels", minimum=1) or (128, 32)
+    b = LayerBuilder(audio, scheme, "model.audio_tower")
+    modules: list[Module] = [
+        Tensor("subsample.layer0.conv", (first, 1, 3, 3)),
+        Tensor("subsample.layer0.norm", (first,)),
+        Tensor("subsample.layer1.conv", (second, first, 3, 3)),
+        Tensor("subsample.layer1.norm", (second,)),
+        b.replicated("subsample.input_proj_linear", first // 4 * second, hidden),
+        Buffer("rel_pos_enc.inv_timescales", hidden // 2),
+        b.replicated("output_proj", hidden, width, bias=True),
+    ]
+    for index in range(audio.integer("num_hidden_layers", 12)):
+        layer = LayerBuilder(audio, scheme, f"model.audio_tower.layers.{index}")
+        modules += _conformer_layer(layer, hidden)
+    project = LayerBuilder(audio, scheme, "model.embed_audio")
+    modules += [
+        project.replicated("embedding_projection", width, out),
+        Buffer("embedding_pre_projection_norm", width),
+    ]
+    return Tower("audio", tuple(modules))
+
+
+def _conformer_layer(b: LayerBuilder, hidden: int) -> list[Module]:
+    """Half a feed-forward step, chunked attention, a convolution, the other half."""
+    shapes = {
+        "feed_forward1.ffw_layer_1": (hidden, 4 * hidden),
+        "feed_forward1.ffw_layer_2": (4 * hidden, hidden),
+        "feed_forward2.ffw_layer_1": (hidden, 4 * hidden),
+        "feed_forward2.ffw_layer_2": (4 * hidden, hidden),
+        "self_attn.q_proj": (hidden, hidden),
+        "self_attn.k_proj": (hidden, hidden),
+        "self_attn.v_proj": (hidden, hidden),
+        "self_attn.post": (hidden, hidden),
+        "lconv1d.linear_start": (hidden, 2 * hidden),
+        "lconv1d.linear_end": (hidden, hidden),
+    }
+    modules: list[Module] = [b.replicated(name, *shape) for name, shape in shapes.items()]
+    if b.config.boolean("use_clipped_linears", True):
+        modules += [Buffer(f"{name}.clip_bounds", 4) for name in shapes]
+    heads = b.config.integer("num_attention_heads", 8)
+    norms = (
+        *(f"feed_forward{half}.{place}_layer_norm" for half in (1, 2) for place in ("pre", "post")),
+        "lconv1d.pre_layer_norm",
+        "lconv1d.conv_norm",
+        "norm_pre_attn",
+        "norm_post_attn",
+        "norm_out",
+    )
+    return [
+        *modules,
+        b.replicated("self_attn.relative_k_proj", hidden, hidden),
+        Tensor("self_attn.per_dim_scale", (hidden // heads,)),
+        Buffer("self_attn.softcap", 1),
+        Tensor("lconv1d.depthwise_conv1d", (hidden, b.config.integer("conv_kernel_size", 5))),
+        *(b.norm(name, hidden) for name in norms),
+    ]
