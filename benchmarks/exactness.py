@@ -198,7 +198,8 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
         loaded = load_model(card, config, device)
     except Indivisible as error:
         return Ours(refusal=Refusal(RefusalKind.DIVISIBLE, str(error)))
-    weights = [stage.model_bytes for stage in loaded.stages]
+    # vLLM's answers are of the model alone, before adapters get their slots.
+    weights = [stage.model_bytes - stage.weights.lora for stage in loaded.stages]
     kv_row = row.get("kv") or row.get("kv_with_4x_memory") or {}
     pools = row.get("kv_mem") or kv_row.get("available_kv_bytes") or [20 * 2**30]
     pools = (list(pools) * row["pp"])[: row["pp"]]

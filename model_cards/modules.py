@@ -45,7 +45,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A linear layer, fused as vLLM fuses it (`qkv_proj`, `gate_up_proj`)."""
+    """A linear layer, fused as vLLM fuses it (`qkv_proj`, `gate_up_proj`).
+
+    `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too.
+    """
 
     name: str
     inputs: int
@@ -53,6 +56,7 @@ class Linear:
     shard: Shard
     bias: bool
     format: WeightFormat
+    fused: bool = False
 
     @property
     def elements(self) -> int:

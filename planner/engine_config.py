@@ -58,6 +58,10 @@ class EngineConfig:
     language_model_only: bool = False
     mm_encoder_tp_mode: str = "weights"
     speculative_config: SpeculativeConfig | None = None
+    enable_lora: bool = False
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
+    fully_sharded_loras: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self):

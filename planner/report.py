@@ -62,6 +62,7 @@ class WeightsReport(_Model):
     rotary: int
     buffers: int
     draft: int
+    lora: int
 
 
 class RankReport(_Model):
@@ -122,6 +123,7 @@ class MemoryReport(_Model):
                         rotary=parts.rotary,
                         buffers=parts.buffers,
                         draft=parts.draft,
+                        lora=parts.lora,
                     ),
                     persistent_buffers=rank.buffers.total,
                     activation=QuantityReport.of(rank.activation),

@@ -2,8 +2,9 @@
 
     python tools/build_architectures.py RELEASE PATH/TO/vllm/model_executor/models/registry.py
 
-Read, not run: the keys of the registry's tables, and of every model class whether it or a base
-class is `SupportsPP`.
+Read, not run: the keys of the registry's tables, and of every model class what it inherits:
+whether it is `SupportsPP` and `SupportsLoRA`, and whether `embedding_modules` names any and
+`is_3d_moe_weight` is true.
 """
 
 from __future__ import annotations
@@ -16,6 +17,15 @@ from pathlib import Path
 
 OUTPUT = Path(__file__).parent.parent / "planner" / "engine" / "data" / "architectures.json"
 GENERATIVE = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS")
+_NONE = ("", "{}")
+# The language model's class inside a multimodal one.
+LANGUAGE_MODELS = {
+    "Qwen3VLForConditionalGeneration": "Qwen3ForCausalLM",
+    "Qwen3VLMoeForConditionalGeneration": "Qwen3MoeForCausalLM",
+    "Qwen3_5ForConditionalGeneration": "Qwen3_5ForCausalLM",
+    "Qwen3_5MoeForConditionalGeneration": "Qwen3_5MoeForCausalLM",
+    "Llama4ForConditionalGeneration": "Llama4ForCausalLM",
+}
 NATIVE = (
     *GENERATIVE,
     "_EMBEDDING_MODELS",
@@ -51,36 +61,53 @@ def _place(value: ast.expr) -> tuple[str, str] | None:
 
 
 @cache
-def names_of(path: Path, package: str) -> dict[str, tuple[str, str] | list[str]]:
-    """What a module's names are: (module, name) of an import, the bases of a class."""
+def names_of(path: Path, package: str) -> dict[str, tuple[str, str] | ast.ClassDef]:
+    """What a module's names are: (module, name) of an import, or a class."""
     imports: dict[str, tuple[str, str]] = {}
-    classes: dict[str, list[str]] = {}
+    classes: dict[str, ast.ClassDef] = {}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             parent = package.split(".")[: len(package.split(".")) + 1 - node.level]
             module = ".".join([*(parent if node.level else ()), *filter(None, [node.module])])
             imports |= {a.asname or a.name: (module, a.name) for a in node.names}
         elif isinstance(node, ast.ClassDef):
-            classes[node.name] = [ast.unparse(base).partition("[")[0] for base in node.bases]
+            classes[node.name] = node
     return {**imports, **classes}
 
 
-def supports_pipeline(
-    root: Path, module: str, name: str, seen: frozenset[tuple[str, str]] = frozenset()
-) -> bool:
-    """Whether a class is `SupportsPP`; `seen` are the places on the way to it."""
-    if name == "SupportsPP" or (module, name) in seen:
-        return name == "SupportsPP"
-    seen |= {(module, name)}
-    path = root / module.replace(".", "/")
-    is_package = not path.with_suffix(".py").exists()
-    file = path / "__init__.py" if is_package else path.with_suffix(".py")
-    if not file.exists():
-        return False
-    found = names_of(file, module if is_package else module.rpartition(".")[0]).get(name, [])
-    if isinstance(found, tuple):
-        return supports_pipeline(root, *found, seen)
-    return any(supports_pipeline(root, module, base, seen) for base in found)
+def ancestry(root: Path, module: str, name: str) -> list[tuple[str, ast.ClassDef | None]]:
+    """A class and all it inherits from, nearest first; None for what cannot be read."""
+    found: list[tuple[str, ast.ClassDef | None]] = []
+    todo, seen = [(module, name)], set()
+    while todo:
+        module, name = place = todo.pop(0)
+        if place in seen:
+            continue
+        seen.add(place)
+        path = root / module.replace(".", "/")
+        is_package = not path.with_suffix(".py").exists()
+        file = path / "__init__.py" if is_package else path.with_suffix(".py")
+        package = module if is_package else module.rpartition(".")[0]
+        node = names_of(file, package).get(name) if file.exists() else None
+        if isinstance(node, tuple):
+            todo.insert(0, node)
+            continue
+        found.append((name, node))
+        bases = node.bases if node is not None else ()
+        todo = [(module, ast.unparse(base).partition("[")[0]) for base in bases] + todo
+    return found
+
+
+def attribute(classes: list[tuple[str, ast.ClassDef | None]], name: str) -> str:
+    """The nearest value of a class attribute, as written; "" without one."""
+    for _, node in classes:
+        for line in node.body if node is not None else ():
+            target = line.target if isinstance(line, ast.AnnAssign) else None
+            if isinstance(line, ast.Assign):
+                target = line.targets[0]
+            if isinstance(target, ast.Name) and target.id == name and line.value is not None:
+                return ast.unparse(line.value)
+    return ""
 
 
 def module_of(name: str) -> str:
@@ -95,18 +122,32 @@ def main() -> None:
     arguments = parser.parse_args()
     found = tables(arguments.registry)
     root = arguments.registry.resolve().parents[3]
-    no_pipeline = {
-        name
+    classes = {
+        name: ancestry(root, module_of(place[0]), place[1])
         for table in GENERATIVE
         for name, place in found.get(table, {}).items()
-        if place is not None and not supports_pipeline(root, module_of(place[0]), place[1])
+        if place is not None
     }
+
+    def inherit(base: str) -> set[str]:
+        return {name for name, line in classes.items() if base in {each for each, _ in line}}
+
+    with_lora = inherit("SupportsLoRA")
     document = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
     document[arguments.release] = {
         "native": sorted({name for table in NATIVE for name in found.get(table, ())}),
         "transformers": sorted(found.get("_TRANSFORMERS_SUPPORTED_MODELS", ())),
         "dropped": sorted(found.get("_PREVIOUSLY_SUPPORTED_MODELS", ())),
-        "no_pipeline": sorted(no_pipeline),
+        "no_pipeline": sorted(set(classes) - inherit("SupportsPP")),
+        "lora": sorted(with_lora),
+        "lora_embeddings": sorted(
+            name
+            for name in with_lora
+            if attribute(classes[LANGUAGE_MODELS.get(name, name)], "embedding_modules") not in _NONE
+        ),
+        "lora_3d_experts": sorted(
+            name for name in with_lora if attribute(classes[name], "is_3d_moe_weight") == "True"
+        ),
     }
     rows = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(document.items())]
     OUTPUT.write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -22,8 +22,8 @@ from model_cards.sources.bundled import bundled_config, find_entry
 OUTPUT = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
 
 KEPT = (
-    "id", "model", "gpu", "tp", "pp", "engine", "config_patch", "draft_patch", "usage", "language_model_only",
-    "draft_own", "vllm", "defaults", "refusal", "kv_mem",
+    "id", "model", "gpu", "tp", "pp", "engine", "config_patch", "draft_patch", "usage",
+    "language_model_only", "draft_own", "vllm", "defaults", "refusal", "kv_mem",
 )  # fmt: skip
 KEPT_OF_KV = (
     "attn_backends", "pool_bytes_per_block_per_rank", "blocks_per_max_len_request_per_group",

@@ -82,7 +82,8 @@ class LayerBuilder:
         weight_format: WeightFormat = UNQUANTIZED
         if quantized:
             weight_format = self.scheme.linear(f"{self.path}.{name}", parts)
-        return Linear(name, inputs, tuple(outputs), shard, bias, weight_format)
+        fused = len(parts) == 1 < len(outputs)
+        return Linear(name, inputs, tuple(outputs), shard, bias, weight_format, fused)
 
     def column(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
         """A column-parallel layer with one output."""

@@ -12,6 +12,7 @@ from typing import Final
 from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.device import DeviceFacts, Platform
+from planner.engine.lora import LoraSlots, lora_slots
 from planner.engine.releases import Release
 from planner.engine.speculative import Speculation, speculation
 from planner.engine_config import AUTO_LENGTH, EngineConfig
@@ -42,6 +43,7 @@ class ResolvedConfig:
     cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
     whole_chunks: bool = False  # chunked attention is cached whole
     speculation: Speculation | None = None
+    lora: LoraSlots | None = None
 
     @property
     def hybrid_kv_cache(self) -> bool:
@@ -119,6 +121,7 @@ def resolve(
         ),
         whole_chunks=_whole_chunks(card, speculating),
         speculation=speculating,
+        lora=lora_slots(card.architecture, config, release),
     )
 
 

@@ -21,6 +21,7 @@ class RefusalKind(Enum):
     DTYPE = "dtype"
     DIVISIBLE = "divisible"
     SPECULATION = "speculation"
+    LORA = "lora"
     VOCABULARY = "vocabulary"
     KV_ROOM = "kv_room"
     FREE_MEMORY = "free_memory"

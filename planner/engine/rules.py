@@ -12,6 +12,7 @@ from planner.engine.attention import attention_backends, backend_problem, is_mod
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.flags import accepts_choice, unknown_option
+from planner.engine.lora import LORA_RANKS, MAX_VOCABULARY, takes_adapters
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release
 
@@ -36,6 +37,7 @@ def refusals(
         (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
         (RefusalKind.SPECULATION, _speculation(config, release)),
         (RefusalKind.VOCABULARY, _vocabulary(card, config)),
+        (RefusalKind.LORA, _lora(card, config, release)),
         (RefusalKind.BACKEND, _backend(card, device, config, release)),
         (RefusalKind.DTYPE, _dtype(device, config)),
     ]
@@ -167,6 +169,27 @@ def _vocabulary(card: ModelCard, config: ResolvedConfig) -> str | None:
     own = speculation.draft.vocab_size
     if own != card.vocab_size:
         return f"the draft model's vocabulary ({own}) is not the target's ({card.vocab_size})"
+    return None
+
+
+def _lora(card: ModelCard, config: ResolvedConfig, release: Release) -> str | None:
+    if config.lora is None:
+        return None
+    if not takes_adapters(card.architecture, release):
+        return f"{card.architecture} does not support LoRA"
+    if config.lora.max_lora_rank not in LORA_RANKS:
+        ranks = ", ".join(map(str, LORA_RANKS))
+        return f"--max-lora-rank must be one of {ranks}; {config.lora.max_lora_rank} was asked for"
+    if config.lora.embeddings and card.vocab_size > MAX_VOCABULARY:
+        return (
+            f"LoRA on a vocabulary of {card.vocab_size} is not supported (at most {MAX_VOCABULARY})"
+        )
+    decoded = config.max_num_seqs * (1 + config.speculative_tokens)
+    if config.speculative_tokens and config.max_num_batched_tokens < decoded:
+        return (
+            f"with LoRA and drafts max_num_batched_tokens ({config.max_num_batched_tokens}) must "
+            f"be at least max_num_seqs x tokens a step ({decoded})"
+        )
     return None
 
 

@@ -18,6 +18,7 @@ from planner.memory.buffers import RankBuffers, persistent_buffers
 from planner.memory.draft import draft_bytes
 from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
 from planner.memory.kv_groups import KVCacheGroup, group_layers
+from planner.memory.lora import lora_bytes
 from planner.memory.parallel import stage_caches, stage_layers
 from planner.memory.weights import RankWeights, layout_of, weights_per_stage
 
@@ -76,9 +77,10 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
     last = len(weights) - 1
     stages = []
     for index, layers in enumerate(stage_layers(card, given.pipeline_parallel_size)):
-        share = weights[index]
-        if index == last:
-            share = share.with_draft(draft_bytes(card, config.speculation, layout))
+        share = weights[index].beside(
+            draft=draft_bytes(card, config.speculation, layout) if index == last else 0,
+            lora=lora_bytes(card, layers, config, layout, first=index == 0, last=index == last),
+        )
         buffers = persistent_buffers(
             card,
             config,

@@ -71,15 +71,16 @@ class RankWeights:
     rotary: int = 0  # cos/sin tables
     buffers: int = 0  # attention scales, normalizers, expert maps
     draft: int = 0  # of speculative decoding, whole
+    lora: int = 0  # slots for adapters
 
     @property
     def total(self) -> int:
         """All of them."""
         return sum(int(getattr(self, field.name)) for field in fields(self))
 
-    def with_draft(self, draft_bytes: int) -> RankWeights:
-        """The same rank with a draft beside the model."""
-        return replace(self, draft=draft_bytes)
+    def beside(self, *, draft: int = 0, lora: int = 0) -> RankWeights:
+        """The same rank with a draft and LoRA slots beside the model."""
+        return replace(self, draft=draft, lora=lora)
 
 
 def weights_per_stage(card: ModelCard, layout: Layout) -> list[RankWeights]:
