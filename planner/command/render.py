@@ -6,9 +6,10 @@ stated even where it equals the default, because defaults change between release
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Final
 
@@ -90,8 +91,16 @@ def _flags(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator[Flag]:
             continue
         else:
             otherwise = _EFFECTS.get(name, "as asked for")
-        words = None if isinstance(value, bool) else str(value)
-        yield Flag(option(name, value), words, reasons.get(name, otherwise))
+        yield Flag(option(name, value), _written(value), reasons.get(name, otherwise))
+
+
+def _written(value: object) -> str | None:
+    """A setting's value as its option takes it; None for a switch."""
+    if isinstance(value, bool):
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return json.dumps({key: part for key, part in asdict(value).items() if part is not None})
+    return str(value)
 
 
 def _check(flag: Flag, release: Release) -> None:
