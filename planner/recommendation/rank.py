@@ -17,14 +17,12 @@ from planner.quantity import Quantity
 from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, settle
-from planner.recommendation.variants import checkpoint_ids
+from planner.recommendation.variants import SMALLEST_BYTES, checkpoint_ids, least_bytes
 
 # A checkpoint that loses no more than this many points is as good as the original.
 _AS_GOOD_POINTS: Final = 0.3
 # Tokens a thinking model writes for each token of an answer that does not think aloud.
 _THINKING_TOKENS: Final = 4
-# No format in use is smaller than this, in bytes a parameter.
-_SMALLEST_BYTES: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +69,13 @@ def recommend(
     if limit < 1:
         raise PlanError(f"limit must be at least 1; {limit} was asked for")
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
-    gpu, memory = rig.smallest.gpu, rig.smallest.total_bytes
-    if memory is None:
-        raise PlanError(
-            f"usable memory of {gpu.name} is not known; give it with the name, "
-            f"{gpu.slug}:SIZE, where SIZE is for example 11GiB"
-        )
-    room = memory * rig.gpu_count
+    room = _room(rig)
     found: list[Choice] = []
     misses: list[tuple[int, str, str]] = []
     for model in _by_quality(requirements.use_case):
         if len(found) >= limit:
             break
-        if model.total_parameters * _SMALLEST_BYTES > room:
+        if model.total_parameters * SMALLEST_BYTES > room:
             continue
         choice = best_checkpoint(model, rig, requirements, release)
         if isinstance(choice, Choice):
@@ -92,6 +84,17 @@ def recommend(
             misses.append((model.total_parameters, model.model_id, choice))
     smallest = min(misses)[1:] if misses and not found else None
     return Recommendation(rig, requirements, release, in_tiers(found), smallest)
+
+
+def _room(rig: Rig) -> int:
+    """Bytes of all GPUs together, each counted as the smallest."""
+    gpu, memory = rig.smallest.gpu, rig.smallest.total_bytes
+    if memory is None:
+        raise PlanError(
+            f"usable memory of {gpu.name} is not known; give it with the name, "
+            f"{gpu.slug}:SIZE, where SIZE is for example 11GiB"
+        )
+    return memory * rig.gpu_count
 
 
 def _by_quality(use_case: str) -> list[RatedModel]:
@@ -111,7 +114,7 @@ def best_checkpoint(
     """
     reason: str | None = None
     works: list[Choice] = []
-    for card in _cards(model.model_id):
+    for card in _cards(model, _room(rig)):
         if is_emulated(card, device_facts(rig.smallest.gpu)):
             reason = f"vLLM only emulates {card.format_kind} on this GPU"
             continue
@@ -133,10 +136,15 @@ def best_checkpoint(
     return max(as_good, key=_throughput)
 
 
-def _cards(base: str) -> list[ModelCard]:
-    """Cards of a model's checkpoints, one of each format: modelled before estimated ones."""
+def _cards(model: RatedModel, room: int) -> list[ModelCard]:
+    """Cards of a model's checkpoints, one of each format: modelled before estimated ones.
+
+    Without those whose weights alone take more than `room`.
+    """
     by_kind: dict[str, ModelCard] = {}
-    for model_id in checkpoint_ids(base):
+    for model_id in checkpoint_ids(model.model_id):
+        if model.total_parameters * least_bytes(model_id) > room:
+            continue
         try:
             card = open_bundled(model_id)
         except CardError:

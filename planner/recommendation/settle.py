@@ -16,6 +16,7 @@ from model_cards.card import ANY_LENGTH
 from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import resolve
 from planner.engine.device import Platform, device_facts
+from planner.engine.refusal import RefusalKind
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.engine_config import EngineConfig
@@ -94,8 +95,8 @@ def layouts(card: ModelCard, rig: Rig) -> list[tuple[int, int]]:
         if (size & (size - 1) == 0 or size == per_node) and all(h % size == 0 for h in heads)
     ]
     found = [(size, nodes) for size in tensor_sizes]
-    if nodes == 1 and tensor_sizes and max(tensor_sizes) < per_node:
-        largest = max(tensor_sizes)
+    if nodes == 1 and max(tensor_sizes) < per_node:
+        largest = max(size for size in tensor_sizes if per_node % size == 0)
         found.append((largest, per_node // largest))
     return [pair for pair in found if pair[1] <= card.num_layers]
 
@@ -116,7 +117,7 @@ def _settle_layout(
             return Unfit(str(error), None, 0)
         if _works(memory, requirements):
             return Settled(memory, speed_or_none(memory, requirements), reasons)
-        if memory.starts.breaks_a_rule or (nearest is None and _hopeless(memory)):
+        if _final(memory) or (nearest is None and _hopeless(memory)):
             return _unfit(memory, requirements)
         if nearest is None or excess_bytes(memory) < excess_bytes(nearest):
             nearest = memory
@@ -229,6 +230,12 @@ def _works(memory: MemoryPlan, requirements: Requirements) -> bool:
 def excess_bytes(memory: MemoryPlan) -> float:
     """What is missing on each GPU for one request of full length; negative if it is there."""
     return memory.kv_cache.needed_bytes - memory.tightest.kv_cache.value
+
+
+def _final(memory: MemoryPlan) -> bool:
+    """Whether vLLM refuses for a reason that no other try can mend: a rule, too little free."""
+    refusal = memory.starts.refusal
+    return refusal is not None and refusal.kind is not RefusalKind.KV_ROOM
 
 
 def _hopeless(memory: MemoryPlan) -> bool:
