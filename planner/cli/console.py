@@ -46,11 +46,15 @@ def console() -> Console:
     from rich.text import Text
 
     class EncodableConsole(Console):
-        """Lays out what the stream can show, so that widths are right in any encoding."""
+        """Lays out what the stream can show, so that widths are right in any encoding.
+
+        Configs and folders come from strangers: nothing in them may steer the terminal.
+        """
 
         def render_str(self, text: str, **options: Any) -> Text:
             encoding = sys.stdout.encoding or "utf-8"
-            return super().render_str(text.encode(encoding, _PLAIN).decode(encoding), **options)
+            shown = printable(text, keep="\n\t").encode(encoding, _PLAIN).decode(encoding)
+            return super().render_str(shown, **options)
 
     interactive = sys.stdout.isatty()
     return EncodableConsole(
@@ -80,10 +84,15 @@ def show(table: Table) -> None:
 
 
 def fail(message: str) -> None:
-    """One line on stderr, with nothing a terminal would act on."""
-    line = " ".join(message.split())
-    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-    print(f"vplan: {printable}", file=sys.stderr)
+    """One line on stderr, with nothing a terminal would act on, nor a token a Hub repeated."""
+    token = os.environ.get("HF_TOKEN")
+    line = printable(" ".join(message.split()))
+    print(f"vplan: {line.replace(token, '***') if token else line}", file=sys.stderr)
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with escapes for what is not printable and not in `keep`."""
+    return "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 
 
 def print_json(report: BaseModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ANY_LENGTH
 from model_cards.errors import CardError
 from model_cards.sources.bundled import entries, open_bundled
-from planner.cli.console import fail, print_json, say, show
+from planner.cli.console import print_json, say, show
 from planner.cli.format import gib, short_count
 
 
@@ -38,22 +39,26 @@ def models(
             return
     else:
         listed = _ids()
+    cards = list(_bundled(listed))
     if as_json:
-        _print_json([card for card in map(_bundled, listed) if card is not None])
-        return
-    _list(listed)
+        _print_json(cards)
+    else:
+        _list(cards)
 
 
 def _ids() -> list[str]:
     return [entry.model_id for entry in entries() if entry.kind != "draft"]
 
 
-def _bundled(model_id: str) -> ModelCard | None:
-    try:
-        return open_bundled(model_id)
-    except CardError as error:
-        fail(str(error))
-        return None
+def _bundled(ids: list[str]) -> Iterator[ModelCard]:
+    """Cards of the bundled models, as far as a card can be made of what is bundled."""
+    for model_id in ids:
+        try:
+            card = open_bundled(model_id)
+        except CardError:
+            continue
+        if card is not None:
+            yield card
 
 
 def _print_json(cards: list[ModelCard]) -> None:
@@ -62,7 +67,7 @@ def _print_json(cards: list[ModelCard]) -> None:
     print_json(ModelsReport(models=[ModelReport.of(card) for card in cards]))
 
 
-def _list(ids: list[str]) -> None:
+def _list(cards: list[ModelCard]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -71,15 +76,7 @@ def _list(ids: list[str]) -> None:
     table.add_column("format")
     table.add_column("GiB", justify="right")
     table.add_column("")
-    shown = 0
-    for model_id in ids:
-        try:
-            card = open_bundled(model_id)
-        except CardError:
-            continue
-        if card is None:
-            continue
-        shown += 1
+    for card in cards:
         table.add_row(
             card.model_id,
             short_count(card.parameters),
@@ -89,7 +86,7 @@ def _list(ids: list[str]) -> None:
         )
     show(table)
     say(
-        f"\n{shown} models. ~ estimated: its architecture or layout is not modelled module by "
+        f"\n{len(cards)} models. ~ estimated: its architecture or layout is not modelled module by "
         "module. vplan models NAME shows one."
     )
 
