@@ -1,0 +1,191 @@
+"""Rankings on very different rigs: which model leads may change with every release of anything, so
+what is tested is what must hold of any ranking."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from math import hypot
+
+import pytest
+
+from hardware_db import find_rig
+from model_cards.sources.bundled import find_entry
+from planner import PlanError, Recommendation, Requirements, recommend
+from planner.recommendation.rank import Choice
+from planner.workload import use_case_workload
+
+RIGS = ["4090", "3060", "2x3090", "a100-80gb", "8xh100-sxm", "mi300x", "cpu:64GiB@80", "4090+3090",
+        "custom:23.5GiB@1008,bf16=165,cc=8.9"]  # fmt: skip
+# The least a parameter takes in each weight format, in bytes, scales not counted.
+LEAST_BYTES = {"16bit": 2, "fp8": 1, "w8a8": 1, "int8": 1, "int4": 0.5, "nvfp4": 0.5, "mxfp4": 0.5}
+# Pretrained models that were never taught to answer; each has an instruction-tuned sibling.
+BASE_MODELS = """Qwen/Qwen2.5-7B Qwen/Qwen2.5-14B Qwen/Qwen2.5-32B Qwen/Qwen2.5-72B Qwen/Qwen2-7B
+meta-llama/Llama-2-7b-hf meta-llama/Llama-2-13b-hf meta-llama/Llama-3.1-8B meta-llama/Llama-3.1-70B
+meta-llama/Meta-Llama-3-8B mistralai/Mistral-7B-v0.1 mistralai/Mixtral-8x7B-v0.1 01-ai/Yi-34B
+google/gemma-2-9b google/gemma-3-27b-pt tiiuae/falcon-7b bigcode/starcoder2-15b"""
+HEADS = re.compile(r"(?i)eagle|medusa|speculator|dflash|dspark|mtp-head")
+NO_CHAT = re.compile(r"(?i)embed|rerank|\bbge|\be5-|\bgte|reward|guard|classif|sentence|whisper")
+BASE_NAME = re.compile(r"-[Bb]ase(-|$)|-pt(-|$)")
+
+
+@cache
+def ranking(rig: str, limit: int = 12, use_case: str = "chat") -> Recommendation:
+    wanted = Requirements(use_case_workload(use_case), use_case)
+    return recommend(find_rig(rig), wanted, vllm="0.33.0", limit=limit)
+
+
+def joint_error(one: Choice, other: Choice) -> float:
+    return hypot(one.quality.error, other.quality.error)
+
+
+def everything(rig: str) -> tuple[Choice, ...]:
+    return ranking(rig, 1000).choices
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_there_is_something_for_everybody(rig: str) -> None:
+    assert len(ranking(rig).choices) == 12
+    assert ranking(rig).smallest_unfit is None
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_everything_in_a_ranking_starts(rig: str) -> None:
+    for choice in ranking(rig).choices:
+        verdict = choice.settled.memory.starts
+        assert verdict.ok, choice.model_id
+        assert verdict.chance_of_refusal <= 0.05, choice.model_id
+        assert verdict.refusal is None
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_everything_in_a_ranking_fits_by_plain_arithmetic(rig: str) -> None:
+    """Parameters x bytes of the format over the GPUs in use, against what a GPU has."""
+    smallest = min(device.total_bytes or 0 for device in find_rig(rig).devices)
+    for choice in everything(rig):
+        gpus = choice.settled.config.world_size
+        assert gpus <= find_rig(rig).gpu_count
+        least = choice.card.parameters * LEAST_BYTES[choice.card.format_kind] / gpus
+        assert least < smallest, choice.model_id
+        memory = choice.settled.memory
+        for rank in memory.ranks:
+            # An embedding kept once or a head counted twice explain a few percent at most.
+            assert rank.weights.value > 0.8 * least / len(memory.ranks)
+            assert rank.weights.value + rank.kv_cache.value < memory.requested.value
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_the_cache_holds_what_was_asked_for(rig: str) -> None:
+    for choice in everything(rig):
+        memory = choice.settled.memory
+        assert memory.kv_cache.longest_len >= memory.config.max_model_len
+        assert memory.max_concurrency.value >= 1
+        assert memory.requests_at(1024 + 384).value >= 1
+        assert memory.config.max_model_len == min(16384, choice.card.max_model_len)
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_only_models_that_answer_are_ranked(rig: str) -> None:
+    for choice in everything(rig):
+        for name in (choice.model_id, choice.base_id):
+            assert not HEADS.search(name), name
+            assert not NO_CHAT.search(name), name
+            assert not BASE_NAME.search(name), name
+            assert name not in BASE_MODELS.split()
+            entry = find_entry(name)
+            assert entry is None or entry.kind != "draft", name
+        assert choice.card.architecture.endswith(("ForCausalLM", "ForConditionalGeneration")), (
+            choice.model_id
+        )
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_every_model_once(rig: str) -> None:
+    names = [choice.base_id for choice in everything(rig)]
+    assert len(names) == len(set(names)) > 20
+
+
+@pytest.mark.parametrize("rig", RIGS)
+def test_tiers(rig: str) -> None:
+    """A tier is everything that cannot be told from its best: less than the joint standard error
+    apart. Inside, the faster answer comes first."""
+    choices = everything(rig)
+    tiers: dict[int, list[Choice]] = {}
+    for choice in choices:
+        tiers.setdefault(choice.tier, []).append(choice)
+    assert [c.tier for c in choices] == sorted(c.tier for c in choices)
+    assert list(tiers) == list(range(1, len(tiers) + 1))
+    left = list(choices)
+    for members in tiers.values():
+        top = max(choice.quality.score for choice in left)
+        # Where two models share the top score, either may stand for the tier.
+        bests = [choice for choice in left if choice.quality.score == top]
+        assert {c.model_id for c in members} in [
+            {c.model_id for c in left if top - c.quality.score < joint_error(best, c)}
+            for best in bests
+        ]
+        left = [choice for choice in left if choice not in members]
+        times = [c.seconds_per_answer.value for c in members if c.seconds_per_answer is not None]
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize("limit", [1, 5, 12])
+def test_limits(limit: int) -> None:
+    few = {choice.base_id for choice in ranking("4090", limit).choices}
+    assert len(few) == limit
+    assert few <= {choice.base_id for choice in everything("4090")}
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_ranking_of_nothing_is_refused(limit: int) -> None:
+    with pytest.raises(PlanError, match="at least 1"):
+        ranking("4090", limit)
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    again = recommend(
+        find_rig("4090"), Requirements(use_case_workload("chat"), "chat"), vllm="0.33.0"
+    )
+    assert again == ranking("4090")
+
+
+def test_mixed_cards_are_bounded_by_the_smaller() -> None:
+    """24 GB cards differ: torch sees 23.56 GiB on a 3090, 23.63 GiB on a 4090."""
+    for choice in everything("4090+3090"):
+        assert choice.settled.memory.device_total.value == find_rig("3090").smallest.total_bytes
+
+
+@pytest.mark.parametrize("rig", ["mi300x", "cpu:64GiB@80", "arc-b580:11GiB"])
+def test_nvfp4_is_recommended_for_nvidia_only(rig: str) -> None:
+    """ROCm emulates it, the others have nothing for it."""
+    assert {c.card.format_kind for c in everything(rig)} & {"16bit", "fp8", "int4"}
+    assert not [c.model_id for c in everything(rig) if c.card.format_kind == "nvfp4"]
+
+
+def test_an_fp8_cache_is_recommended_from_ada_on() -> None:
+    """Below compute capability 8.9 it is emulated."""
+    for rig in ("3060", "2x3090", "a100-80gb"):
+        assert all(c.settled.config.kv_cache_dtype == "auto" for c in everything(rig))
+
+
+@pytest.mark.parametrize("use_case", ["chat", "code", "reasoning", "rag", "agent"])
+def test_every_use_case_is_served(use_case: str) -> None:
+    workload = use_case_workload(use_case)
+    for choice in ranking("4090", 12, use_case).choices:
+        memory = choice.settled.memory
+        assert memory.config.max_model_len >= workload.total_tokens
+        assert memory.requests_at(workload.total_tokens).value >= 1
+
+
+def test_nothing_fits_a_card_that_is_too_small() -> None:
+    nothing = ranking("custom:1GiB@100")
+    assert nothing.choices == ()
+    assert nothing.smallest_unfit is not None
+    model, reason = nothing.smallest_unfit
+    assert model == "HuggingFaceTB/SmolLM2-135M-Instruct"  # the smallest rated model there is
+    assert "GiB" in reason
+
+
+def test_a_card_of_unknown_memory_needs_a_size() -> None:
+    with pytest.raises(PlanError, match="usable memory of Intel Arc B580 is not known"):
+        ranking("arc-b580")
