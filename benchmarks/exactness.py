@@ -19,16 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from hardware_db import find_gpu
-from model_cards.build import Facts, build_card
+from model_cards.build import build_card
 from model_cards.card import Head, ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import CardError
+from model_cards.facts import Facts
 from model_cards.sources.bundled import bundled_config, find_entry
 from planner.engine.defaults import resolve
 from planner.engine.device import device_facts
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import find_release
 from planner.engine.rules import refusals
+from planner.engine.served import as_served
 from planner.engine_config import EngineConfig, SpeculativeConfig
 from planner.errors import PlanError
 from planner.memory.kv_cache import KVCachePlan
@@ -181,12 +183,13 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     unknown = set(engine) - _KNOWN
     if unknown:
         raise NotModelledError(f"setting {', '.join(sorted(unknown))}")
-    if row.get("usage", "server") != "server":
-        raise NotModelledError("the offline LLM class")
     device = device_facts(find_gpu(GPUS[row["gpu"]]).gpu)
     given = EngineConfig(tensor_parallel_size=row["tp"], pipeline_parallel_size=row["pp"], **engine)
     release = find_release(RELEASE)
-    config = resolve(card, device, given, release, draft)
+    card = as_served(card, given)
+    config = resolve(
+        card, device, given, release, draft, offline=row.get("usage", "server") != "server"
+    )
     broken = refusals(card, device, config, release)
     if broken:
         return Ours(refusal=broken[0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 
 from model_cards.architectures import checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
@@ -13,22 +14,11 @@ from model_cards.config import Config
 from model_cards.config_classes import through_class
 from model_cards.drafts import draft_method, head_config
 from model_cards.errors import UnmodelledQuantization, UnsupportedModel
+from model_cards.facts import Facts
 from model_cards.modules import Embedding
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
+from model_cards.quantization.online import VERIFIED, OnlineScheme, is_online
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a checkpoint beside its config.json."""
-
-    parameters: int | None = None  # logical, as the repository's safetensors headers give it
-    checkpoint_bytes: int | None = None  # of the weight files
-    license: str | None = None
-    side_file: Config | None = None  # hf_quant_config.json
-    assumed: str | None = None  # what stands in for something not seen
-    draft_method: str | None = None  # where the config does not say that it is of a head
-
 
 # Methods without a module of their own: weight format, and bytes of a weight with its scales.
 _USUAL_STORAGE = {
@@ -64,7 +54,9 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     Exact where architecture and quantization are modelled, else estimated from totals, and the
     notes say which. Raises `BadConfig`, or `UnsupportedModel` where nothing can be said.
     """
-    notes = [facts.assumed] if facts.assumed else []
+    given = config
+    assumed = facts.assumed
+    notes = [assumed] if assumed else []
     says_length = config.complete or any(config.text.names(key) for key in _LENGTH_KEYS)
     says_tied = any(part.boolean("tie_word_embeddings", False) for part in (config, config.text))
     config = through_class(config)
@@ -76,6 +68,11 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     scheme: QuantScheme | None
     try:
         scheme = read_scheme(config, facts.side_file, checkpoint_names(family))
+        if facts.online is not None and not scheme.method:
+            scheme = OnlineScheme(facts.online)
+            if facts.online not in VERIFIED:
+                assumed = f"the layout of {facts.online} after loading was not verified"
+                notes.append(assumed)
     except UnmodelledQuantization as error:
         scheme = None
         notes.append(f"weights estimated: {error}")
@@ -114,7 +111,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         architecture=config.architectures[0] if config.architectures else config.model_type,
         model_type=config.model_type,
         origin=origin,
-        fidelity=Fidelity.EXACT if exact and not facts.assumed else Fidelity.ESTIMATED,
+        fidelity=Fidelity.EXACT if exact and not assumed else Fidelity.ESTIMATED,
         notes=tuple(notes),
         dtype=dtype,
         hidden_size=text.integer("hidden_size"),
@@ -143,7 +140,21 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         head=_head(method, body, facts.parameters) if method is not None else None,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
+        built_from=(given, facts),
     )
+
+
+@lru_cache(maxsize=64)
+def quantized_online(card: ModelCard, method: str) -> ModelCard:
+    """The card of a 16-bit checkpoint as `--quantization METHOD` makes it.
+
+    The card itself where that names nothing to do: a checkpoint that is quantized already, or a
+    method that only describes checkpoints.
+    """
+    if card.quantization is not None or card.built_from is None or not is_online(method):
+        return card
+    config, facts = card.built_from
+    return build_card(card.model_id, config, card.origin, replace(facts, online=method))
 
 
 def _head(method: str, body: Body, parameters: int | None) -> Head:

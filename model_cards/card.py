@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 from model_cards.caches import Attention, Cache, RecurrentState
+from model_cards.config import Config
 from model_cards.dtypes import DTYPE_BYTES
+from model_cards.facts import Facts
 from model_cards.modules import (
     Buffer,
     Bulk,
@@ -99,9 +101,9 @@ class Origin:
     reconstructed: bool = False  # the config was put together from published facts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ModelCard:
-    """A model as its checkpoint describes it.
+    """A model as its checkpoint describes it. Cards are compared by identity.
 
     `max_model_len` is the longest context that vLLM accepts without being overruled,
     `default_max_model_len` what it takes if none is asked for (they differ for LongRoPE).
@@ -144,6 +146,7 @@ class ModelCard:
     deepstack_levels: int = 0  # layers of the tower whose output joins the first decoder layers
     drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
     head: Head | None = None  # None: a model of its own
+    built_from: tuple[Config, Facts] | None = field(default=None, repr=False)
 
     @property
     def tied(self) -> bool:

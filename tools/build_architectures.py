@@ -40,6 +40,7 @@ def tables(path: Path) -> dict[str, dict[str, tuple[str, str] | None]]:
     """Tables of the registry: architecture -> (module, class), None where it names none."""
     found: dict[str, dict[str, tuple[str, str] | None]] = {}
     for node in ast.parse(path.read_text()).body:
+        target: ast.expr
         if isinstance(node, ast.AnnAssign):
             target = node.target
         elif isinstance(node, ast.Assign):
@@ -102,11 +103,15 @@ def attribute(classes: list[tuple[str, ast.ClassDef | None]], name: str) -> str:
     """The nearest value of a class attribute, as written; "" without one."""
     for _, node in classes:
         for line in node.body if node is not None else ():
-            target = line.target if isinstance(line, ast.AnnAssign) else None
-            if isinstance(line, ast.Assign):
-                target = line.targets[0]
-            if isinstance(target, ast.Name) and target.id == name and line.value is not None:
-                return ast.unparse(line.value)
+            target: ast.expr
+            if isinstance(line, ast.AnnAssign):
+                target, value = line.target, line.value
+            elif isinstance(line, ast.Assign):
+                target, value = line.targets[0], line.value
+            else:
+                continue
+            if isinstance(target, ast.Name) and target.id == name and value is not None:
+                return ast.unparse(value)
     return ""
 
 

@@ -42,9 +42,9 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     active = text.integer("top_k_experts") if experts else 0
     both_ways = text.string("use_bidirectional_attention", "") == "vision"
     audio, hidden = config.section("audio_config"), text.integer("hidden_size")
-    towers = () if vision is None else (vision_tower(vision, scheme, hidden),)
+    towers = [] if vision is None else [vision_tower(vision, scheme, hidden)]
     if audio is not None:
-        towers += (audio_tower(audio, scheme, hidden),)
+        towers.append(audio_tower(audio, scheme, hidden))
     widest = _mlp_width(text, text.num_layers - 1)
     if experts:
         widest = max(widest, active * _expert_width(text))
@@ -68,7 +68,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         batch_elements=per_layer * text.num_layers,
         multimodal_prefix=both_ways,
         largest_item_tokens=_VIDEO_TOKENS if both_ways else 0,
-        towers=towers,
+        towers=tuple(towers),
     )
 
 

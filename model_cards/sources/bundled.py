@@ -10,9 +10,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from model_cards.build import Facts, build_card
+from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
+from model_cards.facts import Facts
 from model_cards.quantization.presets import usual_settings
 from model_cards.sources.folding import unfold
 

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from model_cards.build import Facts, build_card
+from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object, shorten
 from model_cards.errors import GatedModel, HubUnavailable, UnknownModel
+from model_cards.facts import Facts
 from model_cards.sources.headers import BITS
 from model_cards.sources.local import index_bytes
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model_cards.build import Facts, build_card
+from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object
 from model_cards.errors import UnknownModel
+from model_cards.facts import Facts
 from model_cards.sources.headers import folder_totals
 
 

@@ -1,4 +1,4 @@
-"""Attention backend, block size and bytes of a cached token, as vLLM chooses them.
+"""Attention backends and the block sizes they take, as vLLM chooses them.
 
 Backend order and block sizes from vLLM 0.33.0 (platforms/cuda.py, v1/attention/backends);
 checked against its own answers in tests/planner/test_oracle.py.
@@ -7,31 +7,19 @@ checked against its own answers in tests/planner/test_oracle.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Final
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.device import DeviceFacts, Platform
+from planner.engine.kv_cache_dtypes import DS_MLA, FP8_KV_DTYPES, is_nvfp4, is_turboquant
 
 DEFAULT_BLOCK_SIZE: Final = 16  # vLLM's `CacheConfig.DEFAULT_BLOCK_SIZE`
-# Bytes of one element, and of one head and token beside its elements.
-_PER_ELEMENT: Final = {
-    "fp8": (Fraction(1), 0),
-    "fp8_e4m3": (Fraction(1), 0),
-    "fp8_e5m2": (Fraction(1), 0),
-    "fp8_per_token_head": (Fraction(1), 8),  # an fp32 scale for k and one for v
-    "int8_per_token_head": (Fraction(1), 8),
-    "int4_per_token_head": (Fraction(1, 2), 8),
-}
 _FLASHINFER_BLOCKS: Final = (16, 32, 64)
 _FLASHINFER_HEADS: Final = frozenset({64, 128, 256, 512})
 _FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
 _FA4_SPARSE_HEADS: Final = 16
-DS_MLA: Final = "fp8_ds_mla"
-_DS_MLA_BYTES: Final = 656  # 512 fp8, 4 fp32 scales, 64 rotary values in bf16
 FA4_FP8: Final = frozenset({"fp8", "fp8_e4m3"})
-FP8_KV_DTYPES: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +61,6 @@ class AttentionBackend:
 
 Backends = dict[Attention, AttentionBackend]
 NO_BACKEND: Final = AttentionBackend("NO_BACKEND")
-
-
-def is_modelled(kv_cache_dtype: str) -> bool:
-    """Whether the bytes of this KV cache dtype are known here."""
-    return kv_cache_dtype in ("auto", "bfloat16", "float16") or kv_cache_dtype in (
-        *_PER_ELEMENT,
-        DS_MLA,
-    )
-
-
-def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: int) -> Fraction:
-    """Bytes of one token for one KV head of a layer (of the latent vector for MLA)."""
-    elements = attention.head_size + attention.head_size_v
-    if attention.kind is AttentionKind.INDEXER:
-        return Fraction(elements)
-    if kv_cache_dtype == DS_MLA:
-        return Fraction(_DS_MLA_BYTES)
-    if kv_cache_dtype in _PER_ELEMENT:
-        each, beside = _PER_ELEMENT[kv_cache_dtype]
-        return each * elements + (beside if attention.kind is not AttentionKind.MLA else 0)
-    width = 2 if kv_cache_dtype in ("bfloat16", "float16") else dtype_bytes
-    return Fraction(elements * width)
 
 
 def attention_backends(
@@ -147,12 +113,17 @@ def backend_problem(
     if device.platform is not Platform.CUDA or device.capability is None:
         return None
     fp8 = kv_cache_dtype in FP8_KV_DTYPES
+    if is_nvfp4(kv_cache_dtype) and device.is_sm100:
+        return (
+            "an NVFP4 KV cache needs the package flashinfer-cubin on this GPU, or NVIDIA's server "
+            "of kernels within reach, which vLLM's wheel alone does not bring"
+        )
     if fp8 and card.attention_layers() and device.capability < (8, 0):
         return "no attention backend keeps an fp8 KV cache below compute capability 8.0"
     for backend in backends.values():
         if backend is NO_BACKEND:
             return (
-                "no attention backend runs sparse attention (DSA) on compute capability "
+                "no attention backend runs this model on compute capability "
                 f"{device.capability[0]}.{device.capability[1]} with KV cache dtype "
                 f"{kv_cache_dtype}"
             )
@@ -206,6 +177,8 @@ def _backend(
 ) -> AttentionBackend:
     """FlashInfer on the B200 family, else FlashAttention, else FlashInfer, else Triton."""
     flash_attention_4 = capability == (9, 0) or device.is_sm100
+    if is_turboquant(kv_cache_dtype):
+        return AttentionBackend("TURBOQUANT", (16, 32, 64, 128), multiples=False)
     triton = AttentionBackend("TRITON_ATTN")
     flashinfer = AttentionBackend("FLASHINFER", _FLASHINFER_BLOCKS, multiples=False)
     if kv_cache_dtype.endswith("_per_token_head") or capability < (8, 0):
@@ -224,6 +197,9 @@ def _backend(
     if attention.sinks:  # FlashAttention 3 and 4 have them, 2 has not
         return AttentionBackend("FLASH_ATTN") if flash_attention_4 else triton
     takes_flashinfer = attention.head_size in _FLASHINFER_HEADS
+    if is_nvfp4(kv_cache_dtype):
+        misread = attention.head_size == 64 and not device.is_sm100
+        return flashinfer if takes_flashinfer and not misread else NO_BACKEND
     if device.is_sm100 and takes_flashinfer:
         return flashinfer
     if kv_cache_dtype in FP8_KV_DTYPES and (capability != (9, 0) or kv_cache_dtype == "fp8_e5m2"):

@@ -74,8 +74,14 @@ def resolve(
     config: EngineConfig,
     release: Release,
     draft: ModelCard | None = None,
+    *,
+    offline: bool = False,
 ) -> ResolvedConfig:
-    """The settings vLLM would run with; `draft` is the model that `speculative_config` names."""
+    """The settings vLLM would run with.
+
+    `draft` is the model that `speculative_config` names; `offline` is the `LLM` class, whose
+    batches are larger than the server's.
+    """
     dtype = _dtype(card, device, config)
     auto_length = config.max_model_len == AUTO_LENGTH
     if config.max_model_len is None or auto_length:
@@ -88,7 +94,7 @@ def resolve(
         runner_v2 = runner_v2 and not speculating.needs_v1_runner
         if runner_v2 and speculating.max_model_len is not None:
             length = min(length, speculating.max_model_len)
-    seqs, tokens = _batch(card, device, config, release, length)
+    seqs, tokens = _batch(card, device, config, release, length, offline=offline)
     return ResolvedConfig(
         given=config,
         dtype=dtype,
@@ -156,12 +162,20 @@ def _prefix_caching(card: ModelCard, release: Release) -> bool:
 
 
 def _batch(
-    card: ModelCard, device: DeviceFacts, config: EngineConfig, release: Release, length: int
+    card: ModelCard,
+    device: DeviceFacts,
+    config: EngineConfig,
+    release: Release,
+    length: int,
+    *,
+    offline: bool,
 ) -> tuple[int, int]:
-    """(max_num_seqs, max_num_batched_tokens) of the API server (`get_batch_defaults`)."""
-    seqs, tokens = 256, 2048
+    """(max_num_seqs, max_num_batched_tokens) (`get_batch_defaults`)."""
+    seqs, tokens = 256, 8192 if offline else 2048
     if device.platform is Platform.CPU:
         seqs, tokens = 128 * config.world_size, 2048 * config.world_size
+        if offline:
+            seqs, tokens = 2 * seqs, 2 * tokens
     elif device.total_bytes >= _HUGE_BYTES and release.fact("huge_batch_from_160_gib"):
         seqs, tokens = 1024, 16384
     elif device.total_bytes >= _LARGE_BYTES:
@@ -169,7 +183,7 @@ def _batch(
             device.capability == _GB10 and not release.fact("gb10_has_large_batch")
         )
         if not excluded:
-            seqs, tokens = 1024, 8192
+            seqs, tokens = 1024, 16384 if offline else 8192
     seqs = config.max_num_seqs or seqs
     if config.max_num_batched_tokens is not None:
         tokens = config.max_num_batched_tokens

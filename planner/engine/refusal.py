@@ -14,6 +14,7 @@ class RefusalKind(Enum):
     ARCHITECTURE = "unsupported_architecture"
     HEADS = "heads"
     PIPELINE = "pipeline"
+    CONTEXT_PARALLEL = "context_parallel"
     MAX_MODEL_LEN = "max_model_len"
     BATCH = "batch"
     QUANTIZATION = "quantization"

@@ -6,12 +6,14 @@ quantization classes of vLLM 0.33.0.
 
 from __future__ import annotations
 
+from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.architectures import ModelSupport, model_support, supports_pipeline
-from planner.engine.attention import attention_backends, backend_problem, is_modelled
+from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.flags import accepts_choice, unknown_option
+from planner.engine.kv_cache_dtypes import is_modelled
 from planner.engine.lora import LORA_RANKS, MAX_VOCABULARY, takes_adapters
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release
@@ -33,8 +35,9 @@ def refusals(
         (RefusalKind.MAX_MODEL_LEN, _length(card, config, release)),
         (RefusalKind.HEADS, _heads(card, config)),
         (RefusalKind.PIPELINE, _pipeline(card, config, release)),
+        (RefusalKind.CONTEXT_PARALLEL, _context_parallel(card, config)),
         (RefusalKind.BATCH, _batch(config)),
-        (RefusalKind.QUANTIZATION, _quantization(card, device, release)),
+        (RefusalKind.QUANTIZATION, _quantization(card, device, config, release)),
         (RefusalKind.SPECULATION, _speculation(config, release)),
         (RefusalKind.VOCABULARY, _vocabulary(card, config)),
         (RefusalKind.LORA, _lora(card, config, release)),
@@ -102,6 +105,25 @@ def _pipeline(card: ModelCard, config: ResolvedConfig, release: Release) -> str 
     return None
 
 
+def _context_parallel(card: ModelCard, config: ResolvedConfig) -> str | None:
+    """Ranks that share a request's tokens must hold the same KV heads otherwise."""
+    shared, ranks = config.given.decode_context_parallel_size, config.given.tensor_parallel_size
+    if ranks % shared:
+        return f"decode context parallel size ({shared}) must divide tensor parallel size ({ranks})"
+    for attention in card.attention_layers() if shared > 1 else ():
+        if attention.kind in (AttentionKind.MLA, AttentionKind.INDEXER):
+            continue
+        copies = ranks // attention.num_kv_heads
+        if shared > copies or ranks == attention.num_kv_heads:
+            return (
+                f"decode context parallel size ({shared}) is more than the {max(copies, 1)} "
+                f"rank(s) that hold each of the {attention.num_kv_heads} KV heads"
+            )
+        if attention.num_heads // attention.num_kv_heads % shared:
+            return f"the query heads of a KV head must be divisible by {shared} (DCP)"
+    return None
+
+
 def _length(card: ModelCard, config: ResolvedConfig, release: Release) -> str | None:
     if config.auto_length and not release.fact("auto_max_model_len"):
         return f"vLLM {release.name} does not take auto for --max-model-len"
@@ -128,8 +150,25 @@ def _batch(config: ResolvedConfig) -> str | None:
     return None
 
 
-def _quantization(card: ModelCard, device: DeviceFacts, release: Release) -> str | None:
-    method = card.quantization
+def _describes(given: str, method: str | None) -> bool:
+    """Whether `--quantization` names the checkpoint's method, perhaps with a kernel's name."""
+    if method is None or given == method:
+        return given == method
+    families = ("awq", "gptq", "modelopt")
+    return any(family in given and family in method for family in families)
+
+
+def _quantization(
+    card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
+) -> str | None:
+    method, given = card.quantization, config.given.quantization
+    if given is not None and not accepts_choice(release, "quantization", given):
+        return f"vLLM {release.name} has no quantization method {given!r}"
+    if given is not None and not _describes(given, method):
+        return (
+            f"--quantization {given} does not describe this checkpoint, which is "
+            f"{method or 'not quantized'}"
+        )
     if method is None:
         return None
     if not accepts_choice(release, "quantization", method):

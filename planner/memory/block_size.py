@@ -43,6 +43,17 @@ def common_block_size(backends: tuple[AttentionBackend, ...], asked: int | None)
     )
 
 
+def packed_block_size(backend: AttentionBackend, block_size: int, dtype_bytes: int) -> int:
+    """Tokens of a block where packed caches and native ones of the outer layers share a pool.
+
+    A block of packed tokens, which vLLM takes for one byte an element here, must be no smaller
+    than the smallest native one.
+    """
+    kernel = max(backend.smallest_block, block_size)
+    smallest = backend.smallest_block * dtype_bytes
+    return max(block_size, kernel * ceil_div(smallest, kernel))
+
+
 def hybrid_block_sizes(
     backends: tuple[AttentionBackend, ...],
     block_size: int,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 from model_cards.caches import Attention, RecurrentState
@@ -11,10 +11,16 @@ from model_cards.card import ModelCard
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
+from planner.engine.kv_cache_dtypes import is_packed
 from planner.engine.recurrent import checkpoint_alignment, state_blocks
-from planner.memory.block_size import BlockSizes, common_block_size, hybrid_block_sizes
+from planner.memory.block_size import (
+    BlockSizes,
+    common_block_size,
+    hybrid_block_sizes,
+    packed_block_size,
+)
 from planner.memory.kv_groups import KVCacheGroup
-from planner.memory.kv_specs import KVCacheSpec, SpecKind, attention_spec, state_bytes
+from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, attention_spec, state_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,15 @@ def cache_specs(
             ),
         )
     drafts = config.speculation.attention_layers() if config.speculation is not None else ()
-    return tuple(known[cache] for cache in (*card.caches(), *drafts))
+    shared = config.given.decode_context_parallel_size  # of the target's whole caches
+    split = {
+        cache: replace(spec, context_ranks=shared) if spec.kind in WHOLE else spec
+        for cache, spec in known.items()
+    }
+    return (
+        *(split[cache] for cache in card.caches()),
+        *(known[cache] for cache in drafts),
+    )
 
 
 def _block_sizes(
@@ -76,6 +90,9 @@ def _block_sizes(
 ) -> BlockSizes:
     distinct = tuple(dict.fromkeys(backends.values()))
     size = common_block_size(distinct, config.given.block_size)
+    if is_packed(config.kv_cache_dtype):
+        native = any(not attention.follows_cache_dtype for attention in backends)
+        size = packed_block_size(distinct[0], size, config.dtype_bytes) if native else size
     if not card.states:
         return BlockSizes(size, config.max_model_len, 0)
     if not backends:  # attention-free: states only

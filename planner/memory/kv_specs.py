@@ -11,7 +11,7 @@ from enum import Enum
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState
 from model_cards.dtypes import DTYPE_BYTES
-from planner.engine.attention import cached_token_bytes
+from planner.engine.kv_cache_dtypes import cached_token_bytes
 from planner.memory.parallel import Indivisible, divide
 
 
@@ -50,6 +50,7 @@ class KVCacheSpec:
     window: int | None = None  # tokens of a sliding window or of a local chunk
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     token_bytes: int = 0  # of one token, before any padding
+    context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
 
     def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
         """Blocks that one request of `length` tokens can come to hold."""
@@ -67,7 +68,7 @@ class KVCacheSpec:
                 tokens = min(self.window + in_flight_tokens, length)
                 return ceil_div(tokens, self.block_size)
             case _:
-                return ceil_div(length, self.block_size)
+                return ceil_div(ceil_div(length, self.context_ranks), self.block_size)
 
 
 def attention_spec(

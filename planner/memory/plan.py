@@ -18,6 +18,7 @@ from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import refusals
+from planner.engine.served import as_served
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.activation import activation_peak
@@ -116,15 +117,18 @@ def plan_memory(
     config: EngineConfig | None = None,
     *,
     draft: ModelCard | None = None,
+    offline: bool = False,
     vllm: str | Release | None = None,
 ) -> MemoryPlan:
     """The memory of a launch of `card` on `rig`.
 
-    `draft` is the card of the model that `config.speculative_config` names. What vLLM would
-    refuse is in the plan's verdict. Raises `PlanError` where there is nothing to plan with: too
-    few GPUs, or a GPU whose usable memory is not known.
+    `draft` is the card of the model that `config.speculative_config` names, `offline` the `LLM`
+    class instead of the server. What vLLM would refuse is in the plan's verdict. Raises
+    `PlanError` where there is nothing to plan with: too few GPUs, or a GPU whose usable memory is
+    not known.
     """
     config = config or EngineConfig()
+    card = as_served(card, config)
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
     slot = rig.smallest
     if slot.total_bytes is None:
@@ -136,7 +140,7 @@ def plan_memory(
     if needed > rig.gpu_count:
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
     device = device_facts(slot.gpu)
-    resolved = resolve(card, device, config, release, draft)
+    resolved = resolve(card, device, config, release, draft, offline=offline)
     broken = list(refusals(card, device, resolved, release))
     try:
         loaded = load_model(card, resolved, device)

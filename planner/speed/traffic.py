@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard
 from model_cards.modules import Bulk, Experts
-from planner.engine.attention import cached_token_bytes
+from planner.engine.kv_cache_dtypes import cached_token_bytes
 from planner.memory.plan import MemoryPlan
 from planner.memory.weights import RankWeights
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from test_parameter_totals import scales
 
-from model_cards.build import Facts, build_card
+from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
+from model_cards.facts import Facts
 from model_cards.sources.bundled import bundled_config, find_entry, open_bundled
 
 

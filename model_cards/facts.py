@@ -1,0 +1,20 @@
+"""What is known of a checkpoint beside its config.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model_cards.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Totals, further files, and what was assumed where something was not seen."""
+
+    parameters: int | None = None  # logical, as the repository's safetensors headers give it
+    checkpoint_bytes: int | None = None  # of the weight files
+    license: str | None = None
+    side_file: Config | None = None  # hf_quant_config.json
+    assumed: str | None = None  # what stands in for something not seen
+    draft_method: str | None = None  # where the config does not say that it is of a head
+    online: str | None = None  # `--quantization` of a checkpoint in 16 bit
