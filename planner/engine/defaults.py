@@ -29,6 +29,7 @@ class ResolvedConfig:
     """Every setting that memory and speed depend on, with vLLM's choice where none was given."""
 
     given: EngineConfig
+    release: Release
     dtype: str
     dtype_bytes: int
     max_model_len: int
@@ -54,6 +55,11 @@ class ResolvedConfig:
     def speculative_tokens(self) -> int:
         """Tokens drafted for a request in each step."""
         return self.speculation.num_speculative_tokens if self.speculation is not None else 0
+
+    @property
+    def retained_tokens(self) -> int:
+        """Tokens kept behind sliding windows for the draft."""
+        return self.speculation.retained_tokens if self.speculation is not None else 0
 
     @property
     def in_flight_tokens(self) -> int:
@@ -97,6 +103,7 @@ def resolve(
     seqs, tokens = _batch(card, device, config, release, length, offline=offline)
     return ResolvedConfig(
         given=config,
+        release=release,
         dtype=dtype,
         dtype_bytes=4 if dtype == "float32" else 2,
         max_model_len=length,

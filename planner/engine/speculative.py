@@ -44,6 +44,13 @@ class Speculation:
         return 1 + self.num_speculative_tokens
 
     @property
+    def retained_tokens(self) -> int:
+        """Tokens kept behind sliding windows: of a chain of MTP layers each reads one further."""
+        layers = len(self.draft.layers) if self.draft is not None else 0
+        chained = self.method == "mtp" and min(layers, self.num_speculative_tokens) > 1
+        return self.num_speculative_tokens - 1 if chained else 0
+
+    @property
     def needs_v1_runner(self) -> bool:
         """Whether vLLM falls back to its older model runner."""
         return self.method in _V1_ONLY

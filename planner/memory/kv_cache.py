@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from model_cards.caches import Attention, RecurrentState
+from model_cards.caches import Attention, AttentionKind, RecurrentState
 from model_cards.card import ModelCard
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
@@ -55,19 +55,23 @@ def cache_specs(
     ranks = config.given.tensor_parallel_size
     known: dict[Attention | RecurrentState, KVCacheSpec] = {}
     for attention, backend in backends.items():
-        block = sizes.attention
-        if attention.window is not None:
-            block = backend.local_block(block)
+        sliding = attention.kind is AttentionKind.SLIDING
+        block = backend.local_block(sizes.attention) if sliding else sizes.attention
         dtype = backend.kv_cache_dtype or config.kv_cache_dtype
-        known[attention] = attention_spec(attention, ranks, dtype, config.dtype_bytes, block)
+        known[attention] = replace(
+            attention_spec(attention, ranks, dtype, config.dtype_bytes, block),
+            retained_tokens=config.retained_tokens if sliding else 0,
+            longest_kernel_block=None if backend.multiples else max(backend.kernel_blocks),
+        )
     for state in card.states:
         size = state_bytes(state, ranks, config.dtype_bytes, drafted)
         known[state] = KVCacheSpec(
             SpecKind.MAMBA,
             sizes.state,
             max(size, sizes.state_page_bytes),
+            state=state,
             state_blocks=state_blocks(
-                state, device, align=config.prefix_caching, speculative=drafted
+                state, device, config.release, align=config.prefix_caching, speculative=drafted
             ),
         )
     drafts = config.speculation.attention_layers() if config.speculation is not None else ()
@@ -99,9 +103,9 @@ def _block_sizes(
         return BlockSizes(size, size if config.prefix_caching else config.max_model_len, 0)
     ranks = config.given.tensor_parallel_size
     first = next(iter(backends))
+    if first.kind is not AttentionKind.MLA:  # vLLM takes values to be as wide as keys
+        first = replace(first, head_size_v=first.head_size)
     token = attention_spec(first, ranks, config.kv_cache_dtype, config.dtype_bytes, 1)
-    alignments = [checkpoint_alignment(state, device) for state in card.states]
-    known = [alignment for alignment in alignments if alignment is not None]
     return hybrid_block_sizes(
         distinct,
         size,
@@ -111,10 +115,19 @@ def _block_sizes(
             for state in card.states
         ),
         mla=token.kind is SpecKind.MLA,
-        checkpoint_alignment=lcm(*known) if len(known) == len(alignments) else 1,
+        checkpoint_alignment=_checkpoint_alignment(card, config, device),
         align=config.prefix_caching,
         max_model_len=config.max_model_len,
     )
+
+
+def _checkpoint_alignment(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> int:
+    """Tokens that blocks are a multiple of where all layers keep states inside a prefill."""
+    if not config.release.fact("hybrid_blocks_fit_checkpoints"):
+        return 1
+    found = [checkpoint_alignment(state, device, config.release) for state in card.states]
+    known = [alignment for alignment in found if alignment is not None]
+    return lcm(*known) if len(known) == len(found) else 1
 
 
 def plan_kv_cache(

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from planner.errors import PlanError
 from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div
 
+_LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)
+
 
 @dataclass(frozen=True, slots=True)
 class KVCacheGroup:
@@ -52,32 +54,64 @@ def group_layers(specs: Sequence[KVCacheSpec], *, hybrid: bool = True) -> tuple[
     """KV cache groups of the whole model, from the specs of its caches in order.
 
     `hybrid=False` is `--disable-hybrid-kv-cache-manager`: local attention is cached whole if any
-    layer attends in full. Raises `PlanError` where vLLM finds no common page.
+    layer attends in full. Raises `NoCommonLayout` where vLLM finds none for all layers.
     """
     cached = dict(enumerate(specs))
-    if not hybrid:
-        cached = _promoted(cached)
     if not cached:
         return ()
-    if _mergeable(list(cached.values())) or _one_type(list(cached.values())):
+    if not hybrid:
+        cached = _whole(cached)
+    if _uniform(cached):
         return (KVCacheGroup.of(cached),)
-    return _equal_groups(_unify_pages(cached))
+    try:
+        return _equal_groups(_unify_pages(cached))
+    except NoCommonLayout:
+        if not _may_be_whole(cached):
+            raise
+        return (KVCacheGroup.of(_whole(cached)),)
 
 
-def _promoted(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
+class NoCommonLayout(PlanError):
+    """Caches that vLLM cannot lay out in one pool: it refuses to start."""
+
+
+def _uniform(specs: Mapping[int, KVCacheSpec]) -> bool:
+    """Whether one group holds all layers: vLLM merges their specs, or all are of one type."""
+    values = list(specs.values())
+    return _mergeable(values) or _one_type(values)
+
+
+def _whole(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
     """Windows and chunks cached whole, in the block size of the full layers."""
-    full = {spec.block_size for spec in specs.values() if spec.kind in WHOLE}
-    if not full or _one_type(list(specs.values())):
+    if _uniform(specs):
         return specs
+    full = {spec.block_size for spec in specs.values() if spec.kind in WHOLE}
 
     def promote(spec: KVCacheSpec) -> KVCacheSpec:
-        if spec.kind not in (SpecKind.SLIDING, SpecKind.CHUNKED):
+        if spec.kind not in _LOCAL:
             return spec
         size = next(iter(full)) if len(full) == 1 else spec.block_size
         page = spec.page_size_bytes * size // spec.block_size
         return replace(spec, kind=SpecKind.FULL, block_size=size, page_size_bytes=page)
 
-    return {index: promote(spec) for index, spec in specs.items()}
+    promoted = {index: promote(spec) for index, spec in specs.items()} if full else specs
+    if _conflicting_windows(specs) or not _uniform(promoted):
+        raise NoCommonLayout("vLLM cannot cache all layers of this model whole, in one group")
+    return promoted
+
+
+def _conflicting_windows(specs: Mapping[int, KVCacheSpec]) -> bool:
+    """Whether windows (or chunks) of several lengths keep vLLM from merging dense layers."""
+    values = specs.values()
+    if any(spec.kind not in (SpecKind.FULL, *_LOCAL) for spec in values):
+        return False
+    return any(len({spec.window for spec in values if spec.kind is kind}) > 1 for kind in _LOCAL)
+
+
+def _may_be_whole(specs: Mapping[int, KVCacheSpec]) -> bool:
+    """Whether vLLM tries to cache windows whole where it finds no common page."""
+    kinds = {spec.kind for spec in specs.values()}
+    return {SpecKind.MLA, SpecKind.SLIDING} <= kinds and SpecKind.CHUNKED not in kinds
 
 
 def _mergeable(specs: list[KVCacheSpec]) -> bool:
@@ -122,7 +156,7 @@ def _unify_pages(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
                 spec, page_size_bytes=largest, block_size=spec.block_size * ratio
             )
         elif spec.kind is SpecKind.MLA:
-            raise PlanError(
+            raise NoCommonLayout(
                 "the pages of MLA layers cannot be padded to those of the other layers: vLLM "
                 "finds no common KV cache page"
             )

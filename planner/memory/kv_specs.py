@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from model_cards.caches import Attention, AttentionKind, RecurrentState
+from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
 from model_cards.dtypes import DTYPE_BYTES
 from planner.engine.kv_cache_dtypes import cached_token_bytes
 from planner.memory.parallel import Indivisible, divide
@@ -48,6 +48,9 @@ class KVCacheSpec:
     head_size: int = 0
     head_size_v: int = 0
     window: int | None = None  # tokens of a sliding window or of a local chunk
+    retained_tokens: int = 0  # kept behind a sliding window
+    longest_kernel_block: int | None = None  # where blocks are split into kernel blocks
+    state: RecurrentState | None = None
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     token_bytes: int = 0  # of one token, before any padding
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
@@ -61,7 +64,8 @@ class KVCacheSpec:
                 assert self.window is not None
                 # Blocks behind the window are freed once a step is settled, so what is in flight
                 # is held too; the window may begin inside a block.
-                tokens = min(self.window - 1 + in_flight_tokens, length)
+                held = self.window - 1 + self.retained_tokens + in_flight_tokens
+                tokens = min(held, length)
                 return ceil_div(tokens, self.block_size) + 1
             case SpecKind.CHUNKED:
                 assert self.window is not None
@@ -104,8 +108,8 @@ def local_kv_heads(attention: Attention, ranks: int) -> int:
 def state_bytes(state: RecurrentState, ranks: int, dtype_bytes: int, speculative: int = 0) -> int:
     """Bytes of one layer's recurrent state on one rank.
 
-    `speculative` draft tokens lengthen the memory of the convolution. Where the groups do not
-    divide over the ranks, every rank gets one of its own.
+    `speculative` draft tokens lengthen the memory of the convolution, save in Mamba-1. Where the
+    groups do not divide over the ranks, every rank gets one of its own.
     """
     groups = state.groups
     if groups % ranks:
@@ -114,7 +118,9 @@ def state_bytes(state: RecurrentState, ranks: int, dtype_bytes: int, speculative
     conv = divide("the channels of the convolution", channels, ranks)
     heads = divide("the heads of the recurrent state", state.heads, ranks)
     width = DTYPE_BYTES[state.dtype] if state.dtype is not None else dtype_bytes
-    columns = state.conv_kernel - 1 + speculative
+    columns = state.conv_kernel - 1
+    if state.kind is not StateKind.MAMBA1:
+        columns += speculative
     return conv * columns * dtype_bytes + heads * state.head_elements * width
 
 
