@@ -1,6 +1,6 @@
 """How exact the memory plan is: every case vLLM's own code answered, theirs against ours.
 
-    python benchmarks/exactness.py [FILE] [--json] [--only TEXT] [--all]
+    python benchmarks/exactness.py [FILE] [--json] [--markdown] [--only TEXT] [--all]
 
 FILE has one JSON object a line: `model`, `gpu`, `tp`, `pp`, `engine` and vLLM's answers (`ranks`,
 `kv`, or `refusal`); without it, the cases of the test suite. Printed are the cases that differ
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from model_cards.facts import Facts
 from model_cards.sources.bundled import bundled_config, find_entry
 from planner.engine.defaults import resolve
 from planner.engine.device import device_facts
-from planner.engine.refusal import Refusal, RefusalKind
+from planner.engine.refusal import Refusal, RefusalKind, Unloadable
 from planner.engine.releases import find_release
 from planner.engine.rules import refusals
 from planner.engine.served import as_served
@@ -35,7 +35,6 @@ from planner.engine_config import EngineConfig, SpeculativeConfig
 from planner.errors import PlanError
 from planner.memory.kv_cache import KVCachePlan
 from planner.memory.loaded import load_model
-from planner.memory.parallel import Indivisible
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "oracle.jsonl"
 GPUS = {
@@ -78,6 +77,8 @@ class Result:
     kv_scored: bool = False
     refusal: str | None = None
     refusal_ours: str | None = None
+    format: str = "?"  # of the weights
+    parallel: tuple[str, ...] = ()  # kinds of parallelism at work
 
     @property
     def weights_exact(self) -> bool:
@@ -199,8 +200,8 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
         raise NotModelledError(f"the draft: {draft.notes[0] if draft.notes else 'estimated'}")
     try:
         loaded = load_model(card, config, device)
-    except Indivisible as error:
-        return Ours(refusal=Refusal(RefusalKind.DIVISIBLE, str(error)))
+    except Unloadable as error:
+        return Ours(refusal=Refusal(error.kind, str(error)))
     # vLLM's answers are of the model alone, before adapters get their slots.
     weights = [stage.model_bytes - stage.weights.lora for stage in loaded.stages]
     kv_row = row.get("kv") or row.get("kv_with_4x_memory") or {}
@@ -215,9 +216,25 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     return Ours(refusal, tuple(weights), kv)
 
 
+def parallelism(row: dict[str, Any]) -> tuple[str, ...]:
+    """Which kinds of parallelism and what else a case has beside a plain launch."""
+    engine = row["engine"]
+    kinds = {
+        "TP": row["tp"] > 1,
+        "PP": row["pp"] > 1,
+        "DP": engine.get("data_parallel_size", 1) > 1,
+        "EP": bool(engine.get("enable_expert_parallel")),
+        "DCP": engine.get("decode_context_parallel_size", 1) > 1,
+        "drafts": bool(engine.get("speculative_config")),
+        "LoRA": bool(engine.get("enable_lora")),
+        "KV dtype": engine.get("kv_cache_dtype", "auto") != "auto",
+    }
+    return tuple(kind for kind, present in kinds.items() if present)
+
+
 def compare(row: dict[str, Any]) -> Result:
     """One case, theirs against ours."""
-    result = Result(row["id"], "?", refusal=row.get("refusal"))
+    result = Result(row["id"], "?", refusal=row.get("refusal"), parallel=parallelism(row))
     result.kv_scored = "kv" in row
     ranks = row.get("ranks", [])
     result.weights_scored = bool(ranks) and all(
@@ -225,7 +242,7 @@ def compare(row: dict[str, Any]) -> Result:
     )
     try:
         card = card_of(row["model"], row.get("config_patch") or {})
-        result.architecture = card.architecture
+        result.architecture, result.format = card.architecture, card.format_kind
         ours = plan_case(row, card)
     except (NotModelledError, CardError, PlanError) as error:
         result.not_modelled = str(error)
@@ -302,19 +319,43 @@ def print_case(result: Result) -> None:
             print(f"{name}: {key}: {theirs} {ours}")
 
 
-def print_table(results: list[Result]) -> None:
-    """Exact of scored, by architecture."""
-    print(f"{'architecture':44} {'weights':>11} {'KV cache':>11} {'refusals':>9}")
+def coverage(results: list[Result]) -> Iterator[tuple[str, ...]]:
+    """Rows of the coverage table: by architecture, exact of scored, and what the cases vary."""
+
+    def score(exact: Iterable[bool]) -> str:
+        marks = list(exact)
+        return f"{sum(marks)}/{len(marks)}" if marks else "-"
+
     for architecture in sorted({r.architecture for r in results}):
         of = [r for r in results if r.architecture == architecture]
-        weights = [r for r in of if r.weights_scored]
-        kv = [r for r in of if r.kv_scored]
-        refused = [r for r in of if r.refusal is not None]
-        print(
-            f"{architecture:44} {sum(r.weights_exact for r in weights):5}/{len(weights):<5} "
-            f"{sum(r.kv_exact for r in kv):5}/{len(kv):<5} "
-            f"{sum(r.refusal_right for r in refused):4}/{len(refused):<4}"
+        formats = []
+        for kind in sorted({r.format for r in of}):
+            right = [r.right for r in of if r.format == kind]
+            formats.append(f"{kind} {score(right)}")
+        kinds = dict.fromkeys(kind for r in of for kind in r.parallel)
+        yield (
+            architecture,
+            score(r.weights_exact for r in of if r.weights_scored),
+            score(r.kv_exact for r in of if r.kv_scored),
+            score(r.refusal_right for r in of if r.refusal is not None),
+            ", ".join(formats),
+            ", ".join(sorted(kinds)),
         )
+
+
+HEADER = ("architecture", "weights", "KV cache", "refusals", "formats", "with")
+
+
+def print_table(results: list[Result]) -> None:
+    """The coverage table for a terminal."""
+    for name, weights, kv, refused, formats, kinds in (HEADER, *coverage(results)):
+        print(f"{name:42} {weights:>8} {kv:>8} {refused:>8}  {formats:44} {kinds}")
+
+
+def print_markdown(results: list[Result]) -> None:
+    """The coverage table for the README."""
+    for row in (HEADER, ("---",) * len(HEADER), *coverage(results)):
+        print(f"| {' | '.join(row)} |")
 
 
 def main() -> None:
@@ -323,6 +364,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--only", default="", help="cases whose id or architecture contains this")
     parser.add_argument("--all", action="store_true", help="print every case")
+    parser.add_argument("--markdown", action="store_true", help="only the table, as Markdown")
     arguments = parser.parse_args()
     results = [compare(row) for row in read_rows(arguments.file)]
     if arguments.only:
@@ -331,6 +373,9 @@ def main() -> None:
     totals = summary(results)
     if arguments.json:
         print(json.dumps(totals))
+        return
+    if arguments.markdown:
+        print_markdown(results)
         return
     for result in results:
         if arguments.all or not result.right:

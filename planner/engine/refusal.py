@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
+
+from planner.errors import PlanError
 
 
 class RefusalKind(Enum):
@@ -21,11 +24,18 @@ class RefusalKind(Enum):
     BACKEND = "backend"
     DTYPE = "dtype"
     DIVISIBLE = "divisible"
+    KV_LAYOUT = "kv_layout"
     SPECULATION = "speculation"
     LORA = "lora"
     VOCABULARY = "vocabulary"
     KV_ROOM = "kv_room"
     FREE_MEMORY = "free_memory"
+
+
+class Unloadable(PlanError):
+    """vLLM stops while it builds the model or lays out its KV cache: there is no budget."""
+
+    kind: ClassVar[RefusalKind]
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,18 +160,14 @@ def plan_kv_cache(
     if blocks_override is not None:
         available = [blocks_override * size for size in per_block]
     # Blocks a request may use on the tightest stage.
-    usable = min(
-        (pool // size) - held for pool, size in zip(available, per_block, strict=True) if size
-    )
+    usable = min(pool // size - held for pool, size in zip(available, per_block, strict=True))
     longest = _longest(request_blocks, usable, max_model_len)
     length = max(1, longest) if auto_length and longest < max_model_len else max_model_len
     blocks = request_blocks(length)
     needed = [(blocks + held) * size for size in per_block]
     shortfalls = [max(0, need - pool) for need, pool in zip(needed, available, strict=True)]
     worst = max(range(len(stages)), key=lambda stage: (shortfalls[stage], needed[stage]))
-    num_blocks = max(
-        0, min(pool // size for pool, size in zip(available, per_block, strict=True) if size)
-    )
+    num_blocks = min(pool // size for pool, size in zip(available, per_block, strict=True))
     concurrency = num_blocks / blocks
     return KVCachePlan(
         groups,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.errors import PlanError
+from planner.engine.refusal import RefusalKind, Unloadable
 from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div
 
 _LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)
@@ -50,15 +50,20 @@ class KVCacheGroup:
         return max(spec.blocks_per_request(length, in_flight_tokens) for spec in self.distinct)
 
 
-def group_layers(specs: Sequence[KVCacheSpec], *, hybrid: bool = True) -> tuple[KVCacheGroup, ...]:
+def group_layers(
+    specs: Sequence[KVCacheSpec], stages: Sequence[frozenset[int]] = (), *, hybrid: bool = True
+) -> tuple[KVCacheGroup, ...]:
     """KV cache groups of the whole model, from the specs of its caches in order.
 
-    `hybrid=False` is `--disable-hybrid-kv-cache-manager`: local attention is cached whole if any
-    layer attends in full. Raises `NoCommonLayout` where vLLM finds none for all layers.
+    `stages` are the indices of the caches on each pipeline stage. `hybrid=False` is
+    `--disable-hybrid-kv-cache-manager`: local attention is cached whole if any layer attends in
+    full. Raises `NoCommonLayout` where vLLM finds none for all layers.
     """
     cached = dict(enumerate(specs))
     if not cached:
         return ()
+    if not all(stages):
+        raise NoCommonLayout("a pipeline stage has no KV cache at all, which vLLM cannot plan")
     if not hybrid:
         cached = _whole(cached)
     if _uniform(cached):
@@ -71,8 +76,10 @@ def group_layers(specs: Sequence[KVCacheSpec], *, hybrid: bool = True) -> tuple[
         return (KVCacheGroup.of(_whole(cached)),)
 
 
-class NoCommonLayout(PlanError):
-    """Caches that vLLM cannot lay out in one pool: it refuses to start."""
+class NoCommonLayout(Unloadable):
+    """Caches that vLLM cannot lay out in one pool."""
+
+    kind = RefusalKind.KV_LAYOUT
 
 
 def _uniform(specs: Mapping[int, KVCacheSpec]) -> bool:

@@ -65,7 +65,7 @@ class LoadedModel:
 def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> LoadedModel:
     """The model under the settings.
 
-    Raises `Indivisible` where a dimension does not divide, as vLLM refuses then.
+    Raises `Unloadable` where vLLM stops: a dimension does not divide, or caches do not go together.
     """
     given = config.given
     drafts = config.speculation.attention_layers() if config.speculation is not None else ()
@@ -91,12 +91,7 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
             last_stage=index == last,
         )
         stages.append(LoadedStage(len(layers), share, buffers))
-    return LoadedModel(
-        backends,
-        tuple(stages),
-        group_layers(
-            cache_specs(card, config, device, backends),
-            hybrid=config.hybrid_kv_cache,
-        ),
-        tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation)),
-    )
+    caches = tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation))
+    specs = cache_specs(card, config, device, backends)
+    groups = group_layers(specs, caches, hybrid=config.hybrid_kv_cache)
+    return LoadedModel(backends, tuple(stages), groups, caches)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from model_cards.card import Layer, ModelCard
 from model_cards.modules import Embedding, Experts, Linear, Output, Shard
+from planner.engine.refusal import RefusalKind, Unloadable
 from planner.engine.speculative import Speculation
-from planner.errors import PlanError
 
 _VOCABULARY_PADDING = 64  # VocabParallelEmbedding pads the vocabulary to a multiple of this
 
 
-class Indivisible(PlanError):
-    """A dimension that the parallel size does not divide: vLLM refuses to start."""
+class Indivisible(Unloadable):
+    """A dimension that the parallel size does not divide."""
+
+    kind = RefusalKind.DIVISIBLE
 
 
 def divide(what: str, size: int, ranks: int) -> int:

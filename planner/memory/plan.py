@@ -15,7 +15,7 @@ from model_cards import ModelCard
 from planner.engine.attention import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
-from planner.engine.refusal import Refusal, RefusalKind
+from planner.engine.refusal import Refusal, Unloadable
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import refusals
 from planner.engine.served import as_served
@@ -28,7 +28,6 @@ from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.kv_cache import KVCachePlan
 from planner.memory.kv_specs import WHOLE
 from planner.memory.loaded import LoadedModel, load_model
-from planner.memory.parallel import Indivisible
 from planner.memory.verdict import Verdict, judge
 from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
@@ -144,8 +143,8 @@ def plan_memory(
     broken = list(refusals(card, device, resolved, release))
     try:
         loaded = load_model(card, resolved, device)
-    except Indivisible as error:
-        raise Refused([*broken, Refusal(RefusalKind.DIVISIBLE, str(error))]) from error
+    except Unloadable as error:
+        raise Refused([*broken, Refusal(error.kind, str(error))]) from error
     device_total = _device_total(slot)
     requested = device_total.times(resolved.gpu_memory_utilization)
     ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
@@ -185,7 +184,7 @@ def plan_memory(
 
 
 class Refused(PlanError):
-    """vLLM refuses the layout itself (a dimension that does not divide): there is no budget."""
+    """vLLM refuses the layout itself (`Unloadable`): there is no budget."""
 
     def __init__(self, refusals: list[Refusal]) -> None:
         super().__init__(refusals[0].reason)
