@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from model_cards.config_classes import through_class
 from model_cards.drafts import draft_method, head_config
 from model_cards.errors import UnmodelledQuantization, UnsupportedModel
 from model_cards.facts import Facts
-from model_cards.modules import Embedding
+from model_cards.modules import Embedding, Experts, Linear, Module
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
 from model_cards.quantization.online import VERIFIED, OnlineScheme, is_online
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
@@ -30,6 +31,8 @@ _USUAL_STORAGE = {
     "quark": ("mxfp4", 0.55),
     "auto-round": ("int4", 0.56),
 }
+
+_PACKED_FLOATS = frozenset({"nvfp4", "mxfp4"})
 
 # Context lengths in the order in which vLLM looks for them; the smallest wins.
 _LENGTH_KEYS = (
@@ -95,7 +98,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         body = replace(body, lm_head=replace(head, format=scheme.head("lm_head")))
 
     drafts = body.drafts
-    if drafts and facts.parameters == _count(body):
+    if drafts and facts.parameters in (_count(body), _count_packed(body)):
         drafts = ()  # the total leaves no room for them
 
     dtype = config.dtype or text.dtype
@@ -218,15 +221,30 @@ def _estimated(
     return estimate_body(config, parameters, stored, kind)
 
 
+def _modules(body: Body) -> Iterator[Module]:
+    yield body.embedding
+    for layer in body.layers:
+        yield from layer.modules
+    yield from body.final
+    yield from body.beside
+    for tower in body.towers:
+        yield from tower.modules
+    if body.lm_head is not None:
+        yield body.lm_head
+
+
 def _count(body: Body) -> int:
-    modules = [module for layer in body.layers for module in layer.modules]
-    modules += [
-        *body.final,
-        *body.beside,
-        *(module for tower in body.towers for module in tower.modules),
-    ]
-    head = body.lm_head.elements if body.lm_head is not None else 0
-    return body.embedding.elements + head + sum(module.elements for module in modules)
+    return sum(module.elements for module in _modules(body))
+
+
+def _count_packed(body: Body) -> int:
+    """Parameters where two 4-bit floats in a byte count as one, and scales not at all."""
+
+    def elements(module: Module) -> int:
+        packed = isinstance(module, (Linear, Experts)) and module.format.kind in _PACKED_FLOATS
+        return module.elements // 2 if packed else module.elements
+
+    return sum(elements(module) for module in _modules(body))
 
 
 def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[str, float]:

@@ -21,8 +21,8 @@ class Attention:
     """The attention of one layer: what it caches for every token it keeps.
 
     MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
-    an indexer one byte vector of `head_size`. Sparse layers read `index_topk` tokens of the cache.
-    With `sinks` the softmax has one more, learned, term.
+    an indexer one byte vector of `head_size`. Sparse layers read `index_topk` tokens of the cache,
+    or blocks of `sparse_block` tokens. With `sinks` the softmax has one more, learned, term.
     """
 
     num_heads: int
@@ -32,6 +32,7 @@ class Attention:
     kind: AttentionKind = AttentionKind.FULL
     window: int | None = None  # tokens, for SLIDING and CHUNKED
     index_topk: int | None = None
+    sparse_block: int | None = None
     sinks: bool = False
     follows_cache_dtype: bool = True  # else in the model's dtype whatever `--kv-cache-dtype` says
 

@@ -71,7 +71,8 @@ class Experts:
 
     `gated` experts have gate, up and down projections; others up and down only. `trtllm`: their
     activation and routing are among those that TRT-LLM's 16-bit kernel knows (SiLU or squared
-    ReLU; renormalized or sigmoid scores).
+    ReLU; renormalized or sigmoid scores). `activation_parameters` are a limit, a slope and an
+    offset of the activation, as far as it has them.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Experts:
     bias: bool
     format: WeightFormat
     trtllm: bool = True
+    activation_parameters: int = 0
 
     @property
     def up_outputs(self) -> tuple[int, ...]:

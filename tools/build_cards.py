@@ -89,14 +89,70 @@ LLAMA4_VISION = {
     "image_size": 336,
     "vision_output_dim": 4096,
 }
+# What MiniMax M3's NVFP4 copy says of the whole model, whose text part the other copy is.
+MINIMAX_M3 = {
+    "architectures": ["MiniMaxM3SparseForConditionalGeneration"],
+    "model_type": "minimax_m3_vl",
+    "torch_dtype": "bfloat16",
+    "projector_hidden_size": 6144,
+    "vision_config": {
+        "hidden_size": 1280,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 32,
+        "intermediate_size": 5120,
+        "patch_size": 14,
+        "image_size": 2016,
+        "num_channels": 3,
+        "img_token_compression_config": {"spatial_merge_size": 2, "temporal_patch_size": 2},
+    },
+}
+# Kimi Linear as published: which layers are linear, and that the others have no positions.
+KIMI_LINEAR = {
+    "first_k_dense_replace": 1,
+    "head_dim": 72,
+    "linear_attn_config": {
+        "full_attn_layers": [4, 8, 12, 16, 20, 24, 27],
+        "head_dim": 128,
+        "kda_layers": [layer for layer in range(1, 27) if layer % 4],
+        "num_heads": 32,
+        "short_conv_kernel_size": 4,
+    },
+    "mla_use_nope": True,
+}
+# GLM-5.3-Flash as published, where transformers' defaults differ or say nothing.
+GLM5_NEXT_TEXT = {
+    "index_kpool": 4,
+    "indexer_rope_interleave": True,
+    "mhc": True,
+    "mla_use_nope": True,
+    "moe_router_dtype": "float32",
+    "num_nextn_predict_layers": 1,
+    "topk_method": "noaux_tc",
+}
+GLM5_NEXT_VISION = {
+    "model_type": "glm5_next_vision",
+    "depth": 24,
+    "hidden_size": 1024,
+    "in_channels": 3,
+    "intermediate_size": 4096,
+    "num_heads": 16,
+    "out_hidden_size": 4096,
+    "patch_size": 14,
+    "projection_intermediate_size": 10240,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+}
+FP8_BLOCKS = {
+    "quant_method": "fp8",
+    "activation_scheme": "dynamic",
+    "weight_block_size": [128, 128],
+}
 # How MiniMax publishes all of M2, M2.1, M2.5 and M2.7.
 MINIMAX_M2 = {
     "rotary_dim": 64,
     "use_routing_bias": True,
     "quantization_config": {
-        "quant_method": "fp8",
-        "activation_scheme": "dynamic",
-        "weight_block_size": [128, 128],
+        **FP8_BLOCKS,
         "modules_to_not_convert": ["gate", "e_score_correction_bias", "lm_head"],
     },
 }
@@ -117,6 +173,11 @@ def correct(row: dict[str, Any], config: dict[str, Any]) -> str | None:
         case "deepseek_v2" if "q_lora_rank" not in config and row["repo_id"] in WITHOUT_Q_LORA:
             config["q_lora_rank"] = None
             return "q_lora_rank: the total is that of queries without a low rank, as in V2-Lite"
+        case "minimax_m3":
+            text = {key: config[key] for key in config if key not in MINIMAX_M3}
+            config.clear()
+            config.update(MINIMAX_M3, text_config=text)
+            return "vision_config: the total is that of the NVFP4 copy's config"
         case "mimo_v2_flash":
             layers = f"model.layers.{{0-{config['num_hidden_layers'] - 1}}}"
             outputs = [f"{layers}.self_attn.o_proj"]
@@ -137,6 +198,15 @@ def correct_reconstructed(model_id: str, config: dict[str, Any]) -> str | None:
         case "gemma3" if config["text_config"].get("max_position_embeddings") == 163840:
             config["text_config"] |= {"max_position_embeddings": 131072, "rope_theta": 1000000.0}
             return "text_config: length and base are the class's defaults, as for the 27B"
+        case "kimi_linear":
+            config.update(KIMI_LINEAR)
+            return "linear_attn_config: the total is that of 20 linear and 7 MLA layers"
+        case "glm5_next":
+            config["text_config"].update(GLM5_NEXT_TEXT)
+            config["vision_config"] = GLM5_NEXT_VISION
+            if not model_id.endswith("-BF16"):
+                config["quantization_config"] = dict(FP8_BLOCKS)
+            return "index_kpool, vision_config, num_nextn_predict_layers: the total counts them"
         case "ernie4_5_moe" | "glm4_moe_lite" if "num_nextn_predict_layers" not in config:
             config["num_nextn_predict_layers"] = 1
             return "num_nextn_predict_layers: the total counts one MTP layer"
@@ -270,7 +340,8 @@ def variants(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if name in known or guess is None or row["format"] == "mlx":
             continue
         base_name, preset = guess
-        spellings = {base_name.lower(), base_name.lower().removeprefix("meta-")}
+        wanted = base_name.lower()
+        spellings = {wanted, wanted.removeprefix("meta-"), f"{wanted}-bf16"}
         bases = [line for spelling in spellings for line in by_name.get(spelling, [])]
         owners = {line["id"].split("/")[0] for line in bases}
         if not bases or len(owners) > 1:

@@ -47,6 +47,8 @@ _FAMILIES: Final = {
     "Ernie4_5_MoeForCausalLM": "ernie_moe",
     "MiMoV2FlashForCausalLM": "mimo_v2",
     "MiniMaxM2ForCausalLM": "minimax_m2",
+    "MiniMaxM3SparseForCausalLM": "minimax_m3",
+    "MiniMaxM3SparseForConditionalGeneration": "minimax_m3",
     "Llama4ForConditionalGeneration": "llama4",
     "Qwen2MoeForCausalLM": "qwen3_moe",
     "Qwen3MoeForCausalLM": "qwen3_moe",

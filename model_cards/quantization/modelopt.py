@@ -1,4 +1,4 @@
-"""NVIDIA ModelOpt checkpoints: FP8 and NVFP4, described in config.json or hf_quant_config.json.
+"""NVIDIA ModelOpt checkpoints: FP8, MXFP8 and NVFP4, by config.json or hf_quant_config.json.
 
 One algorithm for all linear layers, or `MIXED_PRECISION` with a table that names one for each.
 """
@@ -12,6 +12,7 @@ from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.fp8 import Fp8, Granularity
+from model_cards.quantization.mxfp8 import Mxfp8
 from model_cards.quantization.nvfp4 import Nvfp4
 from model_cards.quantization.scheme import QuantScheme, names_layers
 
@@ -19,6 +20,7 @@ _ALGORITHMS: dict[str, WeightFormat] = {
     "FP8": Fp8(Granularity.TENSOR, static_input=True),
     "FP8_PER_CHANNEL_PER_TOKEN": Fp8(Granularity.CHANNEL),
     "FP8_PB_WO": Fp8(Granularity.BLOCK, (128, 128)),
+    "MXFP8": Mxfp8(),
     "NVFP4": Nvfp4(),
     "W4A16_NVFP4": Nvfp4(quantized_input=False),
 }

@@ -74,10 +74,14 @@ def attention_backends(
 
     `drafts` are the attention layers of a draft behind the model.
     """
-    attentions = dict.fromkeys([*card.attention_layers(), *drafts])
+    attentions = dict.fromkeys([*card.attention_layers, *drafts])
     widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
 
     def choose(attention: Attention, kv_cache_dtype: str) -> AttentionBackend:
+        if attention.sparse_block is not None:  # one kernel block is one block of the pick
+            indexer = attention.kind is AttentionKind.INDEXER
+            name = "MINIMAX_M3_SPARSE_INDEXER" if indexer else "MINIMAX_M3_SPARSE"
+            return AttentionBackend(name, (attention.sparse_block,), multiples=False)
         if attention.kind is AttentionKind.INDEXER:
             return AttentionBackend("DEEPSEEK_V32_INDEXER", (64,), multiples=False)
         mla = attention.kind is AttentionKind.MLA
@@ -118,7 +122,7 @@ def backend_problem(
             "an NVFP4 KV cache needs the package flashinfer-cubin on this GPU, or NVIDIA's server "
             "of kernels within reach, which vLLM's wheel alone does not bring"
         )
-    if fp8 and card.attention_layers() and device.capability < (8, 0):
+    if fp8 and card.attention_layers and device.capability < (8, 0):
         return "no attention backend keeps an fp8 KV cache below compute capability 8.0"
     for backend in backends.values():
         if backend is NO_BACKEND:

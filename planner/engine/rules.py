@@ -82,15 +82,15 @@ def _architecture(card: ModelCard, release: Release) -> str | None:
 
 def _heads(card: ModelCard, config: ResolvedConfig) -> str | None:
     ranks = config.given.tensor_parallel_size
-    for attention in card.attention_layers():
-        if attention.num_heads % ranks:
+    for attention in card.attention_layers:
+        if attention.kind is not AttentionKind.INDEXER and attention.num_heads % ranks:
             return (
                 f"the number of attention heads ({attention.num_heads}) must be divisible by "
                 f"tensor parallel size ({ranks})"
             )
     drafts = config.speculation.attention_layers() if config.speculation is not None else ()
     for attention in drafts:
-        if attention.num_heads % ranks:
+        if attention.kind is not AttentionKind.INDEXER and attention.num_heads % ranks:
             return (
                 f"the number of attention heads of the draft ({attention.num_heads}) must be "
                 f"divisible by tensor parallel size ({ranks})"
@@ -110,7 +110,7 @@ def _context_parallel(card: ModelCard, config: ResolvedConfig) -> str | None:
     shared, ranks = config.given.decode_context_parallel_size, config.given.tensor_parallel_size
     if ranks % shared:
         return f"decode context parallel size ({shared}) must divide tensor parallel size ({ranks})"
-    for attention in card.attention_layers() if shared > 1 else ():
+    for attention in card.attention_layers if shared > 1 else ():
         if attention.kind in (AttentionKind.MLA, AttentionKind.INDEXER):
             continue
         copies = ranks // attention.num_kv_heads

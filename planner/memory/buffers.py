@@ -14,6 +14,7 @@ from model_cards.card import Layer, ModelCard
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
+from planner.memory.kv_specs import ceil_div, local_kv_heads
 
 _FLASHINFER_MIN_HEADS_SM100 = 32
 
@@ -27,7 +28,7 @@ class RankBuffers:
     hidden: int = 0  # hidden states received from the previous pipeline stage
     attention: int = 0  # FlashInfer's log-sum-exp
     deepstack: int = 0  # the tower's features for the first decoder layers
-    sparse: int = 0  # tokens that DSA's indexers picked
+    sparse: int = 0  # tokens or blocks that indexers picked
     draft: int = 0  # hidden states handed to the draft
 
     @property
@@ -64,7 +65,8 @@ def persistent_buffers(
         hidden,
         _flashinfer_bytes(card, config, device, backends),
         _deepstack_bytes(card, config) if first_stage else 0,
-        _sparse_bytes(config, backends, layers, last_stage=last_stage),
+        _sparse_bytes(config, backends, layers, last_stage=last_stage)
+        + _block_picks_bytes(card, config),
         _draft_bytes(card, config) if last_stage else 0,
     )
 
@@ -99,6 +101,21 @@ def _sparse_bytes(
     return sum(_index_bytes(config, backends, model, rows) for model in models)
 
 
+def _block_picks_bytes(card: ModelCard, config: ResolvedConfig) -> int:
+    """int32 indices of the blocks that each KV head attends to, for every token of a batch.
+
+    Shared by all layers of the model; its MTP layers have none.
+    """
+    ranks = config.given.tensor_parallel_size
+    tokens = ceil_div(config.max_num_batched_tokens, 4) * 4
+    rows = {
+        local_kv_heads(each, ranks) * each.index_topk
+        for each in card.attention_layers
+        if each.sparse_block is not None and each.index_topk is not None
+    }
+    return sum(tokens * row * 4 for row in rows)
+
+
 def _index_bytes(
     config: ResolvedConfig, backends: Backends, layers: tuple[Layer, ...], rows: int
 ) -> int:
@@ -106,7 +123,7 @@ def _index_bytes(
     tokens = config.max_num_batched_tokens
     for layer in layers:
         for cache in layer.caches:
-            if not isinstance(cache, Attention) or cache.index_topk is None:
+            if not isinstance(cache, Attention) or cache.index_topk is None or cache.sparse_block:
                 continue
             topk = cache.index_topk
             indexes = any(

@@ -97,6 +97,9 @@ def experts_bytes(
     each = weight_format.bytes(hidden, up, dtype_bytes) + weight_format.bytes(
         intermediate, (hidden,), dtype_bytes
     )
+    if capability is not None and capability[0] in (10, 12):
+        # FlashInfer's kernels have parameters of the activation for every expert, in fp32.
+        each += 4 * experts.activation_parameters
     return count * (each + biases)
 
 
