@@ -13,6 +13,7 @@ from planner.cli.console import fail, print_json, say, say_verbatim, show
 from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_count
 from planner.command.render import render_command
 from planner.engine.releases import Release, find_release
+from planner.engine.rules import is_emulated
 from planner.quantity import Basis
 from planner.recommendation.alternatives import Alternatives, Checkpoint, find_alternatives
 from planner.recommendation.rank import Choice, Recommendation
@@ -221,6 +222,8 @@ def _print_plan(settled: Settled) -> None:
         )
         for note in speed.notes:
             say(f"Note: {note}")
+    elif is_emulated(memory.card, memory.device):
+        say(f"Note: vLLM only emulates {memory.card.format_kind} on this GPU: no speed predicted")
     for note in memory.card.notes:
         say(f"Note: {note}")
     say()

@@ -67,6 +67,14 @@ def test_a_no_names_the_reason_and_the_ways_out() -> None:
     assert "vllm serve" in run.out
 
 
+def test_a_format_that_is_only_emulated_is_no_promise(vplan_here: Vplan) -> None:
+    """ROCm has no NVFP4 kernel; such a model starts there, and nobody knows how fast it is."""
+    run = vplan_here("recommend", "--gpu", "mi300x", "--model", "nvidia/Qwen3-8B-NVFP4")
+    assert run.status == 0
+    assert "only emulates nvfp4" in run.out
+    assert "tok/s" not in run.out
+
+
 @pytest.mark.parametrize("command", [[], ["recommend"], ["gpus"], ["models"], ["schema"]])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help(command: list[str], flag: str) -> None:

@@ -12,6 +12,7 @@ from launches import plan
 
 from model_cards.sources.local import open_folder
 from planner import render_command
+from planner.engine_config import SpeculativeConfig
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
@@ -47,6 +48,14 @@ def test_odd_paths_reach_vllm_unharmed(tmp_path: Path, name: str) -> None:
     assert command.model == str(path)
     assert words_of_a_shell(command.shell(), tmp_path) == command.argv
     assert not (tmp_path / "owned").exists()
+
+
+def test_a_structured_setting_is_one_word_of_json(tmp_path: Path) -> None:
+    command = render_command(plan(speculative_config=SpeculativeConfig("ngram", 3)))
+    words = words_of_a_shell(command.shell(), tmp_path)
+    assert words == command.argv
+    value = words[words.index("--speculative-config") + 1]
+    assert json.loads(value) == {"method": "ngram", "num_speculative_tokens": 3}
 
 
 def test_a_relative_path_is_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
