@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+DEEPSEEK_V4: Final = "deepseek_v4"  # `model_version` of its latent vectors
 
 
 class AttentionKind(Enum):
@@ -13,7 +16,9 @@ class AttentionKind(Enum):
     SLIDING = "sliding window"
     CHUNKED = "chunked local"
     MLA = "multi-head latent attention"
+    SLIDING_MLA = "sliding window of latent vectors"
     INDEXER = "sparse attention's indexer"
+    COMPRESSOR = "tokens not yet compressed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +26,9 @@ class Attention:
     """The attention of one layer: what it caches for every token it keeps.
 
     MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
-    an indexer one byte vector of `head_size`. Sparse layers read `index_topk` tokens of the cache,
-    or blocks of `sparse_block` tokens. With `sinks` the softmax has one more, learned, term.
+    an indexer one byte vector of `head_size`; a compressor fp32 states of `head_size` for each
+    token in its window. Sparse layers read `index_topk` tokens of the cache, or blocks of
+    `sparse_block` tokens. With `sinks` the softmax has one more, learned, term.
     """
 
     num_heads: int
@@ -30,11 +36,13 @@ class Attention:
     head_size: int
     head_size_v: int
     kind: AttentionKind = AttentionKind.FULL
-    window: int | None = None  # tokens, for SLIDING and CHUNKED
+    window: int | None = None  # tokens, where not all are kept
     index_topk: int | None = None
     sparse_block: int | None = None
     sinks: bool = False
     follows_cache_dtype: bool = True  # else in the model's dtype whatever `--kv-cache-dtype` says
+    compression: int = 1  # tokens that one cached vector stands for
+    model_version: str | None = None  # vLLM's name of a latent format other than DeepSeek V2's
 
 
 class StateKind(Enum):

@@ -6,15 +6,16 @@ checked against its own answers in tests/planner/test_oracle.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from model_cards.caches import Attention, AttentionKind
+from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind
 from model_cards.card import ModelCard
+from planner.engine.backend import NO_BACKEND, AttentionBackend
+from planner.engine.deepseek_v4 import deepseek_v4_backend
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.kv_cache_dtypes import DS_MLA, FP8_KV_DTYPES, is_nvfp4, is_turboquant
 
-DEFAULT_BLOCK_SIZE: Final = 16  # vLLM's `CacheConfig.DEFAULT_BLOCK_SIZE`
 _FLASHINFER_BLOCKS: Final = (16, 32, 64)
 _FLASHINFER_HEADS: Final = frozenset({64, 128, 256, 512})
 _FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
@@ -22,45 +23,7 @@ _FA4_SPARSE_HEADS: Final = 16
 FA4_FP8: Final = frozenset({"fp8", "fp8_e4m3"})
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionBackend:
-    """The backend vLLM picks, and the kernel block sizes it takes.
-
-    `multiples`: it takes any multiple of its block size as one kernel block; others split longer
-    blocks into kernel blocks.
-    """
-
-    name: str
-    kernel_blocks: tuple[int, ...] = (DEFAULT_BLOCK_SIZE,)
-    multiples: bool = True
-    preferred: int | None = None
-    kv_cache_dtype: str | None = None  # the layout it keeps, where that is not what was asked for
-
-    @property
-    def smallest_block(self) -> int:
-        """Tokens of the smallest kernel block."""
-        return min(self.kernel_blocks)
-
-    @property
-    def preferred_block_size(self) -> int:
-        """The block size this backend gets when nobody asks for one."""
-        if self.preferred is not None:
-            return self.preferred
-        return DEFAULT_BLOCK_SIZE if self.supports(DEFAULT_BLOCK_SIZE) else self.smallest_block
-
-    def supports(self, block_size: int) -> bool:
-        """Whether a block of this many tokens is made of whole kernel blocks."""
-        return any(block_size % kernel == 0 for kernel in self.kernel_blocks)
-
-    def local_block(self, block_size: int) -> int:
-        """The block of a sliding-window layer: the longest kernel block within the common one."""
-        if self.multiples:
-            return max(self.smallest_block, block_size // self.smallest_block * self.smallest_block)
-        return max((k for k in self.kernel_blocks if k <= block_size), default=self.smallest_block)
-
-
 Backends = dict[Attention, AttentionBackend]
-NO_BACKEND: Final = AttentionBackend("NO_BACKEND")
 
 
 def attention_backends(
@@ -78,6 +41,8 @@ def attention_backends(
     widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
 
     def choose(attention: Attention, kv_cache_dtype: str) -> AttentionBackend:
+        if attention.model_version == DEEPSEEK_V4:
+            return deepseek_v4_backend(attention, device.capability, kv_cache_dtype)
         if attention.sparse_block is not None:  # one kernel block is one block of the pick
             indexer = attention.kind is AttentionKind.INDEXER
             name = "MINIMAX_M3_SPARSE_INDEXER" if indexer else "MINIMAX_M3_SPARSE"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from model_cards.caches import Attention, AttentionKind
+from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind
 
 FP8_KV_DTYPES: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 DS_MLA: Final = "fp8_ds_mla"
@@ -42,6 +42,9 @@ _OCTAVE: Final = {
 _OCTAVE_BLOCK: Final = 64
 # Sparse MLA's own layouts of a latent vector of 512 and 64 rotary values.
 _PACKED_MLA: Final = {DS_MLA: 656, "nvfp4_ds_mla": 352}
+# DeepSeek V4's: 448 fp8 values, 7 scales and a byte to fill, 64 rotary values in bf16.
+_PACKED_V4: Final = 448 + 7 + 1 + 64 * 2
+_FP32_BYTES: Final = 4
 
 
 def is_modelled(kv_cache_dtype: str) -> bool:
@@ -66,10 +69,14 @@ def is_turboquant(kv_cache_dtype: str) -> bool:
 
 
 def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: int) -> Fraction:
-    """Bytes of one token for one KV head of a layer (of the latent vector for MLA)."""
+    """Bytes that one KV head of a layer caches at once (of one latent vector for MLA)."""
     elements = attention.head_size + attention.head_size_v
     if attention.kind is AttentionKind.INDEXER:
         return Fraction(elements)
+    if attention.kind is AttentionKind.COMPRESSOR:
+        return Fraction(elements * _FP32_BYTES)
+    if attention.model_version == DEEPSEEK_V4:
+        return Fraction(_PACKED_V4)
     if kv_cache_dtype in _PACKED_MLA:
         return Fraction(_PACKED_MLA[kv_cache_dtype])
     if kv_cache_dtype in _TURBOQUANT:

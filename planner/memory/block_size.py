@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import lcm
 
-from planner.engine.attention import DEFAULT_BLOCK_SIZE, AttentionBackend
+from planner.engine.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from planner.memory.kv_specs import ceil_div
 
 _MLA_HYBRID_ALIGNMENT = 128

@@ -57,9 +57,12 @@ def cache_specs(
     for attention, backend in backends.items():
         sliding = attention.kind is AttentionKind.SLIDING
         block = backend.local_block(sizes.attention) if sliding else sizes.attention
+        block = backend.layer_block or block
         dtype = backend.kv_cache_dtype or config.kv_cache_dtype
         known[attention] = replace(
-            attention_spec(attention, ranks, dtype, config.dtype_bytes, block),
+            attention_spec(
+                attention, ranks, dtype, config.dtype_bytes, block, backend.page_alignment
+            ),
             retained_tokens=config.retained_tokens if sliding else 0,
             longest_kernel_block=None if backend.multiples else max(backend.kernel_blocks),
         )

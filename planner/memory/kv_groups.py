@@ -10,9 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.engine.refusal import RefusalKind, Unloadable
-from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div
+from planner.memory.kv_packing import packed
+from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div, one_type
 
 _LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)
+# What local attention becomes where it is cached whole.
+_PROMOTED = {
+    SpecKind.SLIDING: SpecKind.FULL,
+    SpecKind.CHUNKED: SpecKind.FULL,
+    SpecKind.SLIDING_MLA: SpecKind.MLA,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +58,18 @@ class KVCacheGroup:
 
 
 def group_layers(
-    specs: Sequence[KVCacheSpec], stages: Sequence[frozenset[int]] = (), *, hybrid: bool = True
+    specs: Sequence[KVCacheSpec],
+    stages: Sequence[frozenset[int]] = (),
+    *,
+    hybrid: bool = True,
+    block_outermost: bool = False,
 ) -> tuple[KVCacheGroup, ...]:
     """KV cache groups of the whole model, from the specs of its caches in order.
 
     `stages` are the indices of the caches on each pipeline stage. `hybrid=False` is
     `--disable-hybrid-kv-cache-manager`: local attention is cached whole if any layer attends in
-    full. Raises `NoCommonLayout` where vLLM finds none for all layers.
+    full. `block_outermost`: pages of several sizes may lie side by side in a block. Raises
+    `NoCommonLayout` where vLLM finds none for all layers.
     """
     cached = dict(enumerate(specs))
     if not cached:
@@ -68,6 +80,8 @@ def group_layers(
         cached = _whole(cached)
     if _uniform(cached):
         return (KVCacheGroup.of(cached),)
+    if block_outermost and len({spec.page_size_bytes for spec in cached.values()}) > 1:
+        return tuple(KVCacheGroup.of(members) for members in packed(cached))
     try:
         return _equal_groups(_unify_pages(cached))
     except NoCommonLayout:
@@ -85,7 +99,7 @@ class NoCommonLayout(Unloadable):
 def _uniform(specs: Mapping[int, KVCacheSpec]) -> bool:
     """Whether one group holds all layers: vLLM merges their specs, or all are of one type."""
     values = list(specs.values())
-    return _mergeable(values) or _one_type(values)
+    return _mergeable(values) or one_type(values)
 
 
 def _whole(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
@@ -95,11 +109,10 @@ def _whole(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
     full = {spec.block_size for spec in specs.values() if spec.kind in WHOLE}
 
     def promote(spec: KVCacheSpec) -> KVCacheSpec:
-        if spec.kind not in _LOCAL:
+        if spec.kind not in _PROMOTED:
             return spec
         size = next(iter(full)) if len(full) == 1 else spec.block_size
-        page = spec.page_size_bytes * size // spec.block_size
-        return replace(spec, kind=SpecKind.FULL, block_size=size, page_size_bytes=page)
+        return replace(spec.resized(size), kind=_PROMOTED[spec.kind])
 
     promoted = {index: promote(spec) for index, spec in specs.items()} if full else specs
     if _conflicting_windows(specs) or not _uniform(promoted):
@@ -129,25 +142,6 @@ def _mergeable(specs: list[KVCacheSpec]) -> bool:
     windows = {spec.window for spec in specs if spec.window is not None}
     bare = replace(first, window=None)
     return len(windows) <= 1 and all(replace(spec, window=None) == bare for spec in specs)
-
-
-def _one_type(specs: list[KVCacheSpec]) -> bool:
-    """Whether all need the same number of blocks, whatever their width."""
-    first = specs[0]
-    if any(spec.block_size != first.block_size for spec in specs):
-        return False
-    match first.kind:
-        case SpecKind.FULL | SpecKind.MLA:
-            return all(spec.kind in WHOLE for spec in specs)
-        case SpecKind.MAMBA:
-            return all(
-                spec.kind is SpecKind.MAMBA
-                and spec.page_size_bytes == first.page_size_bytes
-                and spec.state_blocks == first.state_blocks
-                for spec in specs
-            )
-        case _:
-            return all(spec.kind is first.kind and spec.window == first.window for spec in specs)
 
 
 def _unify_pages(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:

@@ -6,7 +6,7 @@ page too: one for each block it holds, whatever the block's length in tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
@@ -22,6 +22,7 @@ class SpecKind(Enum):
     SLIDING = "SlidingWindowSpec"
     CHUNKED = "ChunkedLocalAttentionSpec"
     MLA = "MLAAttentionSpec"
+    SLIDING_MLA = "SlidingWindowMLASpec"
     MAMBA = "MambaSpec"
 
 
@@ -33,8 +34,19 @@ _SPECS = {
     AttentionKind.SLIDING: SpecKind.SLIDING,
     AttentionKind.CHUNKED: SpecKind.CHUNKED,
     AttentionKind.MLA: SpecKind.MLA,
+    AttentionKind.SLIDING_MLA: SpecKind.SLIDING_MLA,
     AttentionKind.INDEXER: SpecKind.MLA,
+    AttentionKind.COMPRESSOR: SpecKind.SLIDING_MLA,
 }
+# One vector for all heads, whole on every rank.
+_LATENT = frozenset(
+    {
+        AttentionKind.MLA,
+        AttentionKind.SLIDING_MLA,
+        AttentionKind.INDEXER,
+        AttentionKind.COMPRESSOR,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +66,19 @@ class KVCacheSpec:
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     token_bytes: int = 0  # of one token, before any padding
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
+    page_alignment: int = 1  # bytes that a page is a multiple of
+
+    def resized(self, block_size: int) -> KVCacheSpec:
+        """The same cache in blocks of another length."""
+        page = round_up(self.token_bytes * block_size, self.page_alignment)
+        return replace(self, block_size=block_size, page_size_bytes=page)
 
     def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
         """Blocks that one request of `length` tokens can come to hold."""
         match self.kind:
             case SpecKind.MAMBA:
                 return self.state_blocks
-            case SpecKind.SLIDING:
+            case SpecKind.SLIDING | SpecKind.SLIDING_MLA:
                 assert self.window is not None
                 # Blocks behind the window are freed once a step is settled, so what is in flight
                 # is held too; the window may begin inside a block.
@@ -76,27 +94,56 @@ class KVCacheSpec:
 
 
 def attention_spec(
-    attention: Attention, ranks: int, kv_cache_dtype: str, dtype_bytes: int, block_size: int
+    attention: Attention,
+    ranks: int,
+    kv_cache_dtype: str,
+    dtype_bytes: int,
+    block_size: int,
+    page_alignment: int = 1,
 ) -> KVCacheSpec:
-    """The spec of an attention layer on one of `ranks` tensor-parallel ranks."""
+    """The spec of an attention layer on one of `ranks` tensor-parallel ranks.
+
+    Its page is rounded up to `page_alignment` bytes.
+    """
     heads = local_kv_heads(attention, ranks)
     per_token = heads * cached_token_bytes(attention, kv_cache_dtype, dtype_bytes)
+    page = int(per_token * (block_size // attention.compression))
     return KVCacheSpec(
         _SPECS[attention.kind],
         block_size,
-        int(per_token * block_size),
+        round_up(page, page_alignment),
         heads,
         attention.head_size,
         attention.head_size_v,
         attention.window,
-        token_bytes=int(per_token),
+        token_bytes=int(per_token / attention.compression),
+        page_alignment=page_alignment,
     )
+
+
+def one_type(specs: list[KVCacheSpec]) -> bool:
+    """Whether all need the same number of blocks, whatever their width."""
+    first = specs[0]
+    if any(spec.block_size != first.block_size for spec in specs):
+        return False
+    match first.kind:
+        case SpecKind.FULL | SpecKind.MLA:
+            return all(spec.kind in WHOLE for spec in specs)
+        case SpecKind.MAMBA:
+            return all(
+                spec.kind is SpecKind.MAMBA
+                and spec.page_size_bytes == first.page_size_bytes
+                and spec.state_blocks == first.state_blocks
+                for spec in specs
+            )
+        case _:
+            return all(spec.kind is first.kind and spec.window == first.window for spec in specs)
 
 
 def local_kv_heads(attention: Attention, ranks: int) -> int:
     """KV heads of one rank; they are replicated where ranks outnumber them."""
-    if attention.kind in (AttentionKind.MLA, AttentionKind.INDEXER):
-        return 1  # one vector for all heads, whole on every rank
+    if attention.kind in _LATENT:
+        return 1
     heads = attention.num_kv_heads
     if ranks >= heads and ranks % heads == 0:
         return 1
@@ -127,3 +174,8 @@ def state_bytes(state: RecurrentState, ranks: int, dtype_bytes: int, speculative
 def ceil_div(a: int, b: int) -> int:
     """a / b rounded up."""
     return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    """`a` to the next multiple of `b`."""
+    return ceil_div(a, b) * b

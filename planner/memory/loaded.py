@@ -92,6 +92,10 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
         )
         stages.append(LoadedStage(len(layers), share, buffers))
     caches = tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation))
-    specs = cache_specs(card, config, device, backends)
-    groups = group_layers(specs, caches, hybrid=config.hybrid_kv_cache)
+    groups = group_layers(
+        cache_specs(card, config, device, backends),
+        caches,
+        hybrid=config.hybrid_kv_cache,
+        block_outermost=any(backend.block_outermost for backend in backends.values()),
+    )
     return LoadedModel(backends, tuple(stages), groups, caches)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hardware_db import Device, Rig
 from model_cards import ModelCard
-from planner.engine.attention import AttentionBackend
+from planner.engine.backend import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.refusal import Refusal, Unloadable
