@@ -135,6 +135,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         experts_per_token=body.experts_per_token,
         beside=body.beside,
         batch_elements=body.batch_elements,
+        residual_streams=body.residual_streams,
         towers=body.towers,
         multimodal_prefix=body.multimodal_prefix,
         largest_item_tokens=body.largest_item_tokens,

@@ -28,10 +28,14 @@ ANY_LENGTH: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One decoder layer. Layers that are the same share one object."""
+    """One decoder layer. Layers that are the same share one object.
+
+    `rotary` are the tables that only some layers use, and a stage holds only for those.
+    """
 
     modules: tuple[Module, ...]
     caches: tuple[Cache, ...]
+    rotary: tuple[RotaryCache, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class ModelCard:
     license: str | None = None
     beside: tuple[Module, ...] = ()  # what the model object holds on every stage beside layers
     batch_elements: int = 0  # activations it keeps for every token of a batch
+    residual_streams: int = 1  # hidden states between layers (hyper-connections have several)
     towers: tuple[Tower, ...] = ()
     multimodal_prefix: bool = False  # the tokens of an image attend to each other
     largest_item_tokens: int = 0  # of an image or video, where a batch must hold it whole

@@ -47,7 +47,8 @@ class Output:
 class Linear:
     """A linear layer, fused as vLLM fuses it (`qkv_proj`, `gate_up_proj`).
 
-    `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too.
+    `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too. With
+    a `block` ranks get whole blocks of so many features, the last ones filled up with zeros.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Linear:
     bias: bool
     format: WeightFormat
     fused: bool = False
+    block: int | None = None
 
     @property
     def elements(self) -> int:
@@ -104,13 +106,15 @@ class Tensor:
     """A plain parameter (norm, gate bias, sink).
 
     `sharded` ones are split on dimension 0, whose entries are replicated where ranks outnumber
-    them (KV heads).
+    them (KV heads). `padded`: one entry a query head, filled up to the heads that the attention
+    kernel takes.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str | None = None
     sharded: bool = False
+    padded: bool = False
 
     @property
     def elements(self) -> int:

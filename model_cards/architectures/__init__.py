@@ -59,6 +59,7 @@ _FAMILIES: Final = {
     "DeepseekV3ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
     "GlmMoeDsaForCausalLM": "deepseek",
+    "DeepseekV4ForCausalLM": "deepseek_v4",
     "GptOssForCausalLM": "gpt_oss",
     "Gemma4ForConditionalGeneration": "gemma4",
     "KimiK25ForConditionalGeneration": "kimi_k25",

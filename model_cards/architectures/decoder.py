@@ -47,6 +47,7 @@ class Body:
     output_on_every_stage: bool = False
     beside: tuple[Module, ...] = ()
     batch_elements: int = 0
+    residual_streams: int = 1
     towers: tuple[Tower, ...] = ()
     multimodal_prefix: bool = False
     largest_item_tokens: int = 0

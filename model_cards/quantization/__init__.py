@@ -17,11 +17,18 @@ _SCHEMES: Final = {
     "gptq": ("gptq", "GptqScheme"),
     "gptq_marlin": ("gptq", "GptqScheme"),
     "fp8": ("fp8", "Fp8Scheme"),
+    "deepseek_v4_fp8": ("deepseek_v4", "DeepseekV4Fp8Scheme"),
     "compressed-tensors": ("compressed_tensors", "CompressedTensorsScheme"),
     "mxfp4": ("mxfp4", "Mxfp4Scheme"),
     "modelopt": ("modelopt", "modelopt_scheme"),
     "modelopt_fp4": ("modelopt", "modelopt_scheme"),
 }
+# model_type -> quant_method -> what vLLM takes instead (`override_quantization_method`).
+_OVERRIDES: Final[Mapping[str, Mapping[str, str]]] = {
+    "deepseek_v4": {"fp8": "deepseek_v4_fp8"},
+}
+# Keys beside `quantization_config` that a method reads too.
+_FROM_CONFIG: Final = ("expert_dtype",)
 
 
 def quantization_settings(config: Config, side_file: Config | None = None) -> Config | None:
@@ -63,8 +70,10 @@ def read_scheme(
     method = quantization_method(settings) if settings is not None else None
     if settings is None or method is None:
         return NO_QUANTIZATION
+    method = _OVERRIDES.get(config.model_type, {}).get(method, method)
     if method not in _SCHEMES:
         raise UnmodelledQuantization(f"{settings.where}: quantization {method!r} is not modelled")
+    settings = settings.merged({key: config.raw(key) for key in _FROM_CONFIG if key in config})
     if names:
         values = {key: _renamed(settings.raw(key), names) for key in settings}
         settings = Config(values, settings.where, complete=settings.complete)

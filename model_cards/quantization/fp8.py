@@ -30,6 +30,7 @@ class Fp8(WeightFormat):
     granularity: Granularity
     block: tuple[int, int] = (0, 0)  # (outputs, inputs) of one scale
     static_input: bool = False
+    scale_bytes: int = 4  # fp32, or 1 for powers of two (e8m0)
 
     @property
     def label(self) -> str:
@@ -49,7 +50,7 @@ class Fp8(WeightFormat):
         return 8
 
     def tensors(self, inputs: int, outputs: Sequence[int], dtype_bytes: int) -> tuple[Stored, ...]:
-        """See `WeightFormat`; scales are fp32, one per projection where they are per tensor."""
+        """See `WeightFormat`; scales are one per projection where they are per tensor."""
         weight = inputs * sum(outputs)
         match self.granularity:
             case Granularity.TENSOR:
@@ -61,7 +62,10 @@ class Fp8(WeightFormat):
                 scales = sum(ceil_div(out, block_out) for out in outputs) * ceil_div(
                     inputs, block_in
                 )
-        stored = [Stored("weight", weight, weight), Stored("weight_scale", scales, 4 * scales)]
+        stored = [
+            Stored("weight", weight, weight),
+            Stored("weight_scale", scales, self.scale_bytes * scales),
+        ]
         if self.static_input:
             stored.append(Stored("input_scale", len(outputs), 4 * len(outputs)))
         return tuple(stored)

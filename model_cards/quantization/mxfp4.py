@@ -17,7 +17,12 @@ GROUP = 32
 
 @dataclass(frozen=True, slots=True)
 class Mxfp4(WeightFormat):
-    """Two weights a byte, one scale byte for every 32 of a row."""
+    """Two weights a byte, one scale byte for every 32 of a row.
+
+    `quantized_input` checkpoints are made for activations in MXFP8.
+    """
+
+    quantized_input: bool = False
 
     @property
     def label(self) -> str:

@@ -126,8 +126,10 @@ def _layers(card: ModelCard) -> str:
         key = cache.kind.value
         if isinstance(cache, Attention):
             heads = f"{cache.num_kv_heads} KV heads of {cache.head_size}"
-            if cache.kind is AttentionKind.MLA:
+            if cache.kind in (AttentionKind.MLA, AttentionKind.SLIDING_MLA):
                 heads = f"a latent vector of {cache.head_size}"
+            if cache.compression > 1:
+                heads += f" for every {cache.compression} tokens"
             window = f" over {cache.window} tokens" if cache.window else ""
             key = f"{key}{window}, {heads}"
         counts[key] = counts.get(key, 0) + 1

@@ -10,6 +10,7 @@ from enum import Enum
 
 from model_cards.modules import Experts
 from model_cards.quantization.formats import Unquantized
+from model_cards.quantization.mxfp4 import Mxfp4
 from model_cards.quantization.nvfp4 import Nvfp4
 
 
@@ -52,11 +53,16 @@ def experts_tile(experts: Experts, capability: tuple[int, int] | None) -> Tile:
     return _UNPADDED
 
 
-def mxfp4_kernel(capability: tuple[int, int] | None) -> tuple[MoeKernel, Tile]:
-    """The kernel of gpt-oss's experts on a GPU, and its tile."""
+def mxfp4_kernel(
+    weight_format: Mxfp4, capability: tuple[int, int] | None
+) -> tuple[MoeKernel, Tile]:
+    """The kernel of MXFP4 experts on a GPU, and its tile.
+
+    Triton's on Hopper are for gpt-oss, whose activations stay in 16 bits.
+    """
     if capability is not None and capability[0] == 10:
         kernel = MoeKernel.TRTLLM
-    elif capability == (9, 0):
+    elif capability == (9, 0) and not weight_format.quantized_input:
         kernel = MoeKernel.TRITON
     else:
         kernel = MoeKernel.MARLIN

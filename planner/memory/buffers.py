@@ -29,12 +29,13 @@ class RankBuffers:
     attention: int = 0  # FlashInfer's log-sum-exp
     deepstack: int = 0  # the tower's features for the first decoder layers
     sparse: int = 0  # tokens or blocks that indexers picked
+    streams: int = 0  # residual streams of a batch, kept for a draft
     draft: int = 0  # hidden states handed to the draft
 
     @property
     def model(self) -> int:
         """What the model object itself holds: part of what vLLM says loading took."""
-        return self.attention + self.deepstack + self.sparse
+        return self.attention + self.deepstack + self.sparse + self.streams
 
     @property
     def total(self) -> int:
@@ -58,7 +59,9 @@ def persistent_buffers(
     if config.model_runner_v2 and last_stage:
         sampler = seqs * card.vocab_size * 4 + seqs * -(-card.vocab_size // 32) * 4
     inputs = tokens * (4 + 8 + 1) + 12 * seqs if config.model_runner_v2 else 0
-    hidden = 0 if first_stage else 2 * tokens * card.hidden_size * config.dtype_bytes
+    # Hidden states and the residual apart from them, or the streams that are both.
+    states = card.residual_streams if card.residual_streams > 1 else 2
+    hidden = 0 if first_stage else states * tokens * card.hidden_size * config.dtype_bytes
     return RankBuffers(
         sampler,
         inputs,
@@ -67,8 +70,17 @@ def persistent_buffers(
         _deepstack_bytes(card, config) if first_stage else 0,
         _sparse_bytes(config, backends, layers, last_stage=last_stage)
         + _block_picks_bytes(card, config),
+        _streams_bytes(card, config) if last_stage else 0,
         _draft_bytes(card, config) if last_stage else 0,
     )
+
+
+def _streams_bytes(card: ModelCard, config: ResolvedConfig) -> int:
+    """What a model with hyper-connections keeps of a batch for whatever drafts from it."""
+    if card.residual_streams == 1 or config.speculation is None or config.speculation.draft is None:
+        return 0
+    width = card.residual_streams * card.hidden_size
+    return config.max_num_batched_tokens * width * config.dtype_bytes
 
 
 def _draft_bytes(card: ModelCard, config: ResolvedConfig) -> int:
@@ -129,7 +141,8 @@ def _index_bytes(
             indexes = any(
                 isinstance(c, Attention) and c.kind is AttentionKind.INDEXER for c in layer.caches
             )
-            groups += indexes or groups == 0
+            if cache.model_version is None:  # others turn the indices into rows as they go
+                groups += indexes or groups == 0
             if backends[cache].name == "FLASH_ATTN_MLA_SPARSE":
                 total += (tokens + 1) * 4  # cumulative query lengths
     if not topk:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from model_cards.card import ModelCard
 from planner.engine.speculative import Speculation
-from planner.memory.weights import Layout, module_bytes, rotary_bytes
+from planner.memory.parallel import stage_layers
+from planner.memory.weights import Layout, module_bytes, rotary_bytes, rotary_tables
 
 
 def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout) -> int:
@@ -25,7 +26,10 @@ def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout
     if draft.own_lm_head and draft.lm_head is not None:
         modules.append(draft.lm_head)
     tables = set(draft.rotary) | {table for tower in draft.towers for table in tower.rotary}
-    tables -= set(card.rotary) | {table for tower in card.towers for table in tower.rotary}
+    tables |= {table for layer in draft.layers for table in layer.rotary}
+    last = stage_layers(card, layout.pipeline_parallel_size)[-1]
+    tables -= set(rotary_tables(card, last))
+    tables -= {table for tower in card.towers for table in tower.rotary}
     total = sum(module_bytes(module, layout) for module in modules)
     return total + draft.buffers_bytes + sum(rotary_bytes(table, layout) for table in tables)
 

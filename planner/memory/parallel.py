@@ -37,11 +37,30 @@ def local_output(output: Output, ranks: int) -> int:
 def local_linear(linear: Linear, ranks: int) -> tuple[int, tuple[int, ...]]:
     """(inputs, outputs) that one tensor-parallel rank holds of a linear layer."""
     sizes = tuple(output.size for output in linear.outputs)
+    if linear.block is not None:
+        return _in_blocks(linear, sizes, linear.block, ranks)
     match linear.shard:
         case Shard.COLUMN:
             return linear.inputs, tuple(local_output(output, ranks) for output in linear.outputs)
         case Shard.ROW:
             return divide(f"{linear.name} inputs", linear.inputs, ranks), sizes
+        case Shard.REPLICATED:
+            return linear.inputs, sizes
+
+
+def _in_blocks(
+    linear: Linear, sizes: tuple[int, ...], block: int, ranks: int
+) -> tuple[int, tuple[int, ...]]:
+    """The same of a layer that is split in whole blocks."""
+
+    def share(size: int) -> int:
+        return -(-(size // block) // ranks) * block
+
+    match linear.shard:
+        case Shard.COLUMN:
+            return linear.inputs, tuple(share(size) for size in sizes)
+        case Shard.ROW:
+            return share(linear.inputs), sizes
         case Shard.REPLICATED:
             return linear.inputs, sizes
 

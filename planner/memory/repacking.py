@@ -44,6 +44,9 @@ def linear_bytes(
             return 4 * inputs * out
         case Fp8() if _uses_fp8_marlin(weight_format, capability):
             return _fp8_marlin_bytes(weight_format, inputs, out, dtype_bytes)
+        case Fp8(granularity=Granularity.BLOCK):
+            # Scales that are powers of two become fp32.
+            stored["weight_scale"] *= 4 // weight_format.scale_bytes
         case Fp8(granularity=Granularity.TENSOR):
             # One scale for the fused matrix remains, and one for its input.
             return stored["weight"] + 4 + (4 if weight_format.static_input else 0)
@@ -137,7 +140,8 @@ def _mxfp4_experts_bytes(
     Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4, and keeps fp32
     biases. TRT-LLM's keeps two int64 permutations of the rows of gate and up.
     """
-    kernel, tile = mxfp4_kernel(capability)
+    assert isinstance(experts.format, Mxfp4)
+    kernel, tile = mxfp4_kernel(experts.format, capability)
     hidden = ceil_div(experts.hidden, tile.hidden) * tile.hidden
     inner = ceil_div(intermediate, tile.intermediate) * tile.intermediate
     rows = len(experts.up_outputs) * inner

@@ -21,6 +21,7 @@ from model_cards.modules import (
     RotaryCache,
     Tensor,
 )
+from planner.engine.deepseek_v4 import padded_heads
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
@@ -123,7 +124,7 @@ def _stage(
     if puts_out:
         norms = sum(module_bytes(module, layout) for module in card.final)
         lm_head = module_bytes(card.lm_head, layout) if card.lm_head is not None else 0
-    tables = sum(rotary_bytes(cache, layout) for cache in card.rotary)
+    tables = sum(rotary_bytes(cache, layout) for cache in rotary_tables(card, layers))
     return RankWeights(
         embedding=embedding + parts.get("embedding", 0),
         attention=parts.get("attention", 0),
@@ -135,6 +136,12 @@ def _stage(
         rotary=tables,
         buffers=buffers,
     )
+
+
+def rotary_tables(card: ModelCard, layers: tuple[Layer, ...]) -> tuple[RotaryCache, ...]:
+    """The tables of a stage: the model's, and those that its layers ask for, once each."""
+    own = dict.fromkeys(table for layer in layers for table in layer.rotary)
+    return (*card.rotary, *own)
 
 
 def encoder_bytes(card: ModelCard, layout: Layout) -> int:
@@ -173,7 +180,10 @@ def module_bytes(module: Module, layout: Layout) -> int:
         case Tensor():
             shards = min(ranks, module.shape[0]) if module.sharded else 1
             width = DTYPE_BYTES[module.dtype] if module.dtype else width
-            return module.elements // shards * width
+            elements = module.elements // shards
+            if module.padded:
+                elements = padded_heads(elements, layout.capability)
+            return elements * width
         case Embedding():
             rows = local_rows(module, ranks)
             bias = rows * width if module.bias else 0

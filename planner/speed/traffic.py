@@ -77,6 +77,9 @@ def kv_bytes_read(attention: Attention, memory: MemoryPlan, context: float) -> f
     config = memory.config
     per_head = float(cached_token_bytes(attention, config.kv_cache_dtype, config.dtype_bytes))
     tokens = context if attention.window is None else min(context, attention.window)
+    tokens /= attention.compression
+    if attention.index_topk is not None:
+        tokens = min(tokens, attention.index_topk)
     if attention.kind is AttentionKind.MLA:
         return tokens * per_head
     ranks = min(config.given.tensor_parallel_size, attention.num_kv_heads)
