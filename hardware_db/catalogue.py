@@ -55,6 +55,10 @@ def match_gpu(text: str, *, memory_bytes: int | None = None) -> GpuMatch | None:
     name, index = parse_name(asked), _index()
     by_name = index.fitting(name) if memory_bytes is None else index.possible(name)
     candidates = index.pci.get(asked.casefold()) or by_name
+    if not candidates and asked[-1:].isdigit():  # "3060-12", "a100 40": a size without its unit
+        sized = parse_name(f"{asked}GB")
+        candidates = index.fitting(sized) if memory_bytes is None else index.possible(sized)
+        name = sized
     if not candidates:
         return None
     if memory_bytes is None:
@@ -117,7 +121,11 @@ def _default(asked: str, name: Name, candidates: list[Gpu]) -> GpuMatch:
     taken = f"{quoted(asked)} is taken as {label(gpu)}"
     full = asked.casefold() in map(str.casefold, gpu.reported_names)
     siblings = [] if full and index.reported(name) == [gpu] else index.siblings(name)
-    others = [other for other in dict.fromkeys((*candidates, *siblings)) if other is not gpu]
+    others = [
+        other
+        for other in dict.fromkeys((*candidates, *siblings))
+        if other is not gpu and not other.is_aftermarket
+    ]
     if others:
         sizes = {other.memory.nominal_gb for other in (gpu, *others)}
         by_size = len(sizes) == len(others) + 1
@@ -129,7 +137,8 @@ def _default(asked: str, name: Name, candidates: list[Gpu]) -> GpuMatch:
     # The catalogue may lack the other sizes of a model ("RTX 2060"), and some drivers report
     # names that say no model at all ("AMD Radeon Graphics").
     sizeless = name.size_gb is None and parse_name(gpu.slug).size_gb is not None
-    if index.listed(name) is None and (sizeless or not any(map(str.isdigit, asked))):
+    modelless = index.listed(name) is None and not any(map(str.isdigit, asked))
+    if sizeless or modelless:
         return GpuMatch(gpu, False, f"{taken}, the only one known by that name")
     return GpuMatch(gpu, True, None)
 

@@ -222,6 +222,11 @@ class Gpu:
         """:meth:`DenseRates.matmul`, or None without any rates."""
         return None if self.rates is None else self.rates.matmul(dtype)
 
+    @property
+    def is_aftermarket(self) -> bool:
+        """Whether no maker sells it so (a card with more memory soldered on)."""
+        return self.note is not None and self.note.startswith("aftermarket")
+
     def missing_facts(self) -> tuple[str, ...]:
         """What planning lacks for this GPU, in plain words; empty if nothing."""
         cc = self.compute_capability
