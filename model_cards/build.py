@@ -167,14 +167,14 @@ def _head(method: str, body: Body, parameters: int | None) -> Head:
     A vocabulary of its own needs an output head of its own.
     """
     embedding, lm_head = body.embedding, body.lm_head
-    assert lm_head is not None
-    own_vocabulary = lm_head.rows != embedding.rows
+    own_vocabulary = lm_head is not None and lm_head.rows != embedding.rows
     if parameters is None:
         return Head(method, own_embedding=False, own_lm_head=own_vocabulary)
-    rest = parameters - (_count(body) - embedding.elements - lm_head.elements)
-    own_lm_head = own_vocabulary or rest >= embedding.elements + lm_head.elements
+    output = lm_head.elements if lm_head is not None else 0
+    rest = parameters - (_count(body) - embedding.elements - output)
+    own_lm_head = own_vocabulary or (output > 0 and rest >= embedding.elements + output)
     if own_lm_head:
-        rest -= lm_head.elements
+        rest -= output
     return Head(method, own_embedding=rest >= embedding.elements, own_lm_head=own_lm_head)
 
 
@@ -272,6 +272,8 @@ def _lengths(config: Config, *, attends: bool) -> tuple[int, int]:
     kind = rope.string("rope_type", rope.string("type", "default"))
     if kind not in _PRESCALED_ROPE and "gemma3" not in config.model_type:
         limit = int(limit * rope.number("factor", 1.0))
+        if limit == 0:
+            raise rope.fail("factor", "large enough to leave a position")
     if kind in ("longrope", "su"):
         original = rope.integer("original_max_position_embeddings", limit)
         return limit, text.integer("original_max_position_embeddings", original)

@@ -17,11 +17,16 @@ from model_cards.errors import BadConfig
 
 MAX_CONFIG_BYTES: Final = 64 * 2**20
 _LARGEST: Final = 2**40  # no dimension of a network comes near; keeps arithmetic sane
+_MOST_LAYERS: Final = 1000  # layers are built one by one
+_LAYER_COUNTS: Final = ("layers", "layer", "depth")  # how keys end that count them
 
 
 def shorten(value: object, limit: int = 60) -> str:
     """`value` for an error message: printable, one line, bounded."""
-    text = ascii(value)
+    try:
+        text = ascii(value)
+    except RecursionError:  # nested almost as deep as the JSON parser allows
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -91,8 +96,9 @@ class Config:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.fail(key, "a whole number")
-        if not minimum <= value <= _LARGEST:
-            raise self.fail(key, f"between {minimum} and {_LARGEST}")
+        largest = _MOST_LAYERS if key.endswith(_LAYER_COUNTS) else _LARGEST
+        if not minimum <= value <= largest:
+            raise self.fail(key, f"between {minimum} and {largest}")
         return value
 
     def optional_integer(self, key: str, *, minimum: int = 1) -> int | None:
@@ -100,14 +106,14 @@ class Config:
         return self.integer(key, minimum=minimum) if key in self else None
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A finite number; `default` if absent."""
+        """A finite number above zero (each is a ratio); `default` if absent."""
         value = self._values.get(key)
         if value is None and default is not None:
             return default
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.fail(key, "a number")
-        if not -1e18 < value < 1e18:
-            raise self.fail(key, "a finite number")
+        if not 0 < value < 1e18:
+            raise self.fail(key, "a finite number above zero")
         return float(value)
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -220,10 +226,7 @@ class Config:
     @property
     def num_layers(self) -> int:
         """`num_hidden_layers`."""
-        layers = self.integer("num_hidden_layers")
-        if layers > 10_000:
-            raise self.fail("num_hidden_layers", "at most 10000")
-        return layers
+        return self.integer("num_hidden_layers")
 
     @property
     def head_size(self) -> int:

@@ -50,8 +50,9 @@ def head_config(config: Config, method: str) -> Config:
         speculators = config.section("speculators_config")
         algorithm = speculators.string("algorithm", method) if speculators else method
         own = {key: config.raw(key) for key in config if key != "transformer_layer_config"}
-        name = _SPECULATORS_ARCHITECTURES.get(algorithm, config.architectures[0])
-        return layers.merged({**own, "architectures": [name]})
+        known = _SPECULATORS_ARCHITECTURES.get(algorithm)
+        names = [known] if known is not None else [*config.architectures]
+        return layers.merged({**own, "architectures": names})
     if method not in ("eagle", "eagle3"):
         return config
     prefix = "Eagle3" if method == "eagle3" else "Eagle"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 
 class CardError(ValueError):
-    """A model cannot be described; the message says what is wrong and what to do."""
+    """A model cannot be described; the message says what is wrong and what to do.
+
+    Names and keys of strangers' files end up in messages, so whatever is not printable (line
+    breaks, terminal escapes) is shown as its escape sequence.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in message))
 
 
 class UnknownModel(CardError):

@@ -41,9 +41,8 @@ def estimate_body(config: Config, parameters: int, weight_bytes: int, kind: str)
     caches = _caches(text)
     layers = tuple(Layer((body,), (cache,) if cache else ()) for cache in caches)
     experts_per_token = _first(text, "num_experts_per_tok", "moe_topk", "top_k_experts") or 0
-    width = text.raw("intermediate_size")
-    if not isinstance(width, int):
-        width = 4 * text.integer("hidden_size")  # the usual ratio; some configs list one a layer
+    # The usual ratio where it is not one number: some configs list one a layer.
+    width = _first(text, "intermediate_size") or 4 * text.integer("hidden_size")
     return Body(
         embedding,
         layers,
@@ -75,7 +74,8 @@ def _active_parameters(text: Config, inside: int) -> int:
     if not experts or not active or not size:
         return inside
     dense_layers = _first(text, "first_k_dense_replace") or 0
-    routed = (text.num_layers - dense_layers) * experts * 3 * text.integer("hidden_size") * size
+    sparse_layers = max(0, text.num_layers - dense_layers)
+    routed = sparse_layers * experts * 3 * text.integer("hidden_size") * size
     if routed >= inside:
         return inside * min(active, experts) // experts
     return inside - routed + routed * min(active, experts) // experts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat
-from model_cards.quantization.scheme import QuantScheme, names_layers, substring
+from model_cards.quantization.scheme import QuantScheme, group_size, names_layers, substring
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,12 @@ class AwqScheme(QuantScheme):
     method = "awq"
 
     def __init__(self, config: Config) -> None:
-        bits = config.integer("bits", config.integer("w_bit", 4))
+        # AWQ's own tools write the first of each pair, AutoAWQ and transformers the second.
+        width = "w_bit" if "w_bit" in config else "bits"
+        group_key = "q_group_size" if "q_group_size" in config else "group_size"
+        bits, group = config.integer(width, 4), group_size(config, group_key, 128)
         if bits != 4:
-            raise config.fail("bits", "4, the only width of AWQ that vLLM knows")
-        group = config.integer("group_size", config.integer("q_group_size", 128), minimum=-1)
+            raise config.fail(width, "4, the only width of AWQ that vLLM knows")
         self.format = Awq(bits, group, config.boolean("zero_point", True))
         ignored = config.strings("modules_to_not_convert")
         self.ignored = substring(ignored)

@@ -10,7 +10,12 @@ from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.integers import Int8, PackedInt
 from model_cards.quantization.nvfp4 import Nvfp4
-from model_cards.quantization.scheme import QuantScheme, exact_or_regex, names_layers
+from model_cards.quantization.scheme import (
+    QuantScheme,
+    exact_or_regex,
+    group_size,
+    names_layers,
+)
 
 # Targets that name a torch module class instead of a path.
 _LINEAR_CLASSES = frozenset({"Linear"})
@@ -70,20 +75,20 @@ def _group_format(group: Config, packing: str) -> WeightFormat:
     inputs = group.section("input_activations")
     bits, kind = weights.integer("num_bits"), weights.string("type", "int")
     strategy = weights.string("strategy", "tensor")
-    group_size = weights.integer("group_size", -1, minimum=-1) if "group_size" in weights else -1
+    grouped = group_size(weights, "group_size", -1)
     static = inputs is not None and not inputs.raw("dynamic")  # true, false or "local"
     if kind == "float" and bits == 4:
-        return Nvfp4(group_size if group_size > 0 else 16, quantized_input=inputs is not None)
+        return Nvfp4(grouped if grouped > 0 else 16, quantized_input=inputs is not None)
     if kind == "float" and bits == 8:
         if strategy == "block":
             block = weights.integers("block_structure", minimum=1) or (128, 128)
             return Fp8(Granularity.BLOCK, (block[0], block[-1]))
         channel = strategy == "channel"
         return Fp8(Granularity.CHANNEL if channel else Granularity.TENSOR, static_input=static)
-    if kind == "int" and packing == "pack-quantized":
+    if kind == "int" and packing == "pack-quantized" and 2 <= bits <= 8:
         act_order = weights.raw("actorder") in ("group", True)
         symmetric = weights.boolean("symmetric", True)
-        return PackedInt(bits, group_size if strategy == "group" else -1, symmetric, act_order)
+        return PackedInt(bits, grouped if strategy == "group" else -1, symmetric, act_order)
     if kind == "int" and bits == 8 and inputs is not None:
         return Int8(strategy == "channel", static, inputs.boolean("symmetric", True))
     raise UnmodelledQuantization(

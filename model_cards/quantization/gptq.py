@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from model_cards.config import Config
-from model_cards.errors import BadConfig, UnmodelledQuantization
+from model_cards.errors import UnmodelledQuantization
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat
-from model_cards.quantization.scheme import QuantScheme
+from model_cards.quantization.scheme import QuantScheme, compile_pattern, group_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Gptq(WeightFormat):
         """See `WeightFormat`; the checkpoint's `g_idx` (4 bytes an input) is not kept by vLLM."""
         out = sum(outputs)
         groups = inputs // self.group_size if self.group_size > 0 else 1
-        per_word = 32 // self.bits
-        weight, zeros, scales = inputs * out // per_word, groups * out // per_word, groups * out
+        scales = groups * out
+        weight, zeros = inputs * out * self.bits // 32, scales * self.bits // 32
         return (
             Stored("qweight", weight, 4 * weight),
             Stored("qzeros", zeros, 4 * zeros),
@@ -57,7 +57,7 @@ class GptqScheme(QuantScheme):
     def __init__(self, config: Config) -> None:
         self.format = Gptq(
             config.integer("bits"),
-            config.integer("group_size", minimum=-1),
+            group_size(config, "group_size"),
             config.boolean("desc_act", False),
             config.boolean("sym", True),
         )
@@ -72,10 +72,7 @@ class GptqScheme(QuantScheme):
                 raise UnmodelledQuantization(
                     f"{config.where}: per-module GPTQ settings ({key!r}) are not modelled"
                 )
-            try:
-                self.excluded.append(re.compile(key[2:]))
-            except re.error as error:
-                raise BadConfig(f"{config.where}: {key!r}: {error}") from None
+            self.excluded.append(compile_pattern(key[2:]))
         self.by_layer = bool(self.excluded)
 
     def path_format(self, path: str) -> WeightFormat:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from model_cards.quantization.formats import Stored, WeightFormat
+from model_cards.quantization.formats import Stored, WeightFormat, ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ class PackedInt(WeightFormat):
         """See `WeightFormat`."""
         out = sum(outputs)
         groups = inputs // self.group_size if self.group_size > 0 else 1
-        per_word = 32 // self.bits
-        weight, scales = inputs * out // per_word, groups * out
+        weight, scales = out * ceil_div(inputs * self.bits, 32), groups * out
         stored = [
             Stored("weight_packed", weight, 4 * weight),
             Stored("weight_scale", scales, dtype_bytes * scales),
             Stored("weight_shape", 2, 16),  # int64, one pair a fused layer
         ]
         if not self.symmetric:
-            stored.append(Stored("weight_zero_point", scales // per_word, 4 * scales // per_word))
+            zeros = groups * ceil_div(out * self.bits, 32)
+            stored.append(Stored("weight_zero_point", zeros, 4 * zeros))
         return tuple(stored)
 
 

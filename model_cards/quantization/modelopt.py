@@ -92,7 +92,8 @@ class MixedPrecisionScheme(QuantScheme):
         self.formats: dict[str, WeightFormat] = {}
         for path in table:
             entry = table.section(path)
-            assert entry is not None
+            if entry is None:
+                raise table.fail(path, "an object that names its algorithm")
             self.formats[path] = _algorithm(entry.string("quant_algo").upper(), entry.where)
         self.excluded = settings.strings("exclude_modules") or settings.strings("ignore")
         # An expert layer has the format of any path below it, a routed one below its parent.

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from model_cards.config import Config, shorten
 from model_cards.errors import BadConfig
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 
@@ -74,17 +75,30 @@ def names_layers(patterns: Sequence[str]) -> bool:
 def exact_or_regex(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Matcher of compressed-tensors lists: equal names, and regular expressions after `re:`."""
     plain = frozenset(p for p in patterns if not p.startswith("re:"))
-    try:
-        expressions = [re.compile(p[3:]) for p in patterns if p.startswith("re:")]
-    except re.error as error:
-        raise BadConfig(f"quantization_config: a pattern is no regular expression ({error})") from (
-            None
-        )
+    expressions = [compile_pattern(p[3:]) for p in patterns if p.startswith("re:")]
 
     def match(path: str) -> bool:
         return path in plain or any(expression.match(path) for expression in expressions)
 
     return match
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A regular expression of a module list; `BadConfig` if it is none."""
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise BadConfig(
+            f"quantization_config: {shorten(pattern)} is no regular expression ({error})"
+        ) from None
+
+
+def group_size(config: Config, key: str, default: int | None = None) -> int:
+    """Inputs that share a scale; -1 stands for all of them."""
+    size = config.integer(key, default, minimum=-1)
+    if size == 0:
+        raise config.fail(key, "at least 1, or -1 for one group")
+    return size
 
 
 def substring(patterns: Sequence[str]) -> Callable[[str], bool]:

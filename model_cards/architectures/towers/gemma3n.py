@@ -43,6 +43,8 @@ def _subsampling(audio: Config, hidden: int) -> list[Module]:
         _pairs(audio, "sscp_conv_kernel_size", 3),
         _pairs(audio, "sscp_conv_stride_size", 2),
     )
+    if not len(channels) == len(kernels) == len(strides):
+        raise audio.fail("sscp_conv_channel_size", f"one number for each of {len(kernels)} kernels")
     modules: list[Module] = []
     inputs, frequencies = 1, audio.integer("input_feat_size", 128)
     for index, (out, kernel, stride) in enumerate(zip(channels, kernels, strides, strict=True)):
@@ -51,6 +53,8 @@ def _subsampling(audio: Config, hidden: int) -> list[Module]:
             Tensor(f"conv_{index}.norm", (out,)),
         ]
         inputs, frequencies = out, (frequencies + 2 - kernel[1]) // stride[1] + 1  # padded by one
+    if frequencies < 1:
+        raise audio.fail("input_feat_size", "more than the convolutions take away")
     return [*modules, Tensor("input_proj_linear", (hidden, inputs * frequencies))]
 
 
