@@ -20,7 +20,7 @@ from typing import Any
 
 from hardware_db import find_gpu
 from model_cards.build import build_card
-from model_cards.card import Head, ModelCard, Origin
+from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import CardError
 from model_cards.facts import Facts
@@ -154,15 +154,14 @@ def draft_of(row: dict[str, Any], given: dict[str, Any]) -> ModelCard | None:
         card = card_of(model, row.get("draft_patch") or {}, head)
     if head is None:
         return card
+    assert card.head is not None
     own = row.get("draft_own") or {}
-    return replace(
-        card,
-        head=Head(
-            head,
-            own_embedding=bool(own.get("has_own_embed_tokens")),
-            own_lm_head=bool(own.get("has_own_lm_head")),
-        ),
+    told = replace(
+        card.head,
+        own_embedding=bool(own.get("has_own_embed_tokens")),
+        own_lm_head=bool(own.get("has_own_lm_head")),
     )
+    return replace(card, head=told)
 
 
 def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:

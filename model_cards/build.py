@@ -169,13 +169,13 @@ def _head(method: str, body: Body, parameters: int | None) -> Head:
     embedding, lm_head = body.embedding, body.lm_head
     own_vocabulary = lm_head is not None and lm_head.rows != embedding.rows
     if parameters is None:
-        return Head(method, own_embedding=False, own_lm_head=own_vocabulary)
+        return Head(method, False, own_vocabulary, body.unreadable)
     output = lm_head.elements if lm_head is not None else 0
     rest = parameters - (_count(body) - embedding.elements - output)
     own_lm_head = own_vocabulary or (output > 0 and rest >= embedding.elements + output)
     if own_lm_head:
         rest -= output
-    return Head(method, own_embedding=rest >= embedding.elements, own_lm_head=own_lm_head)
+    return Head(method, rest >= embedding.elements, own_lm_head, body.unreadable)
 
 
 def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:

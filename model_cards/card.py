@@ -71,6 +71,12 @@ class Draft:
     buffers_bytes: int = 0
     hidden_size: int | None = None  # None: the target's
     vocab_size: int | None = None  # None: the target's
+    unreadable: str | None = None  # why vLLM cannot load it
+
+    @property
+    def target_features(self) -> int:
+        """Features of the target's layers that it projects to its own width, 0 if none."""
+        return max((m.inputs for m in self.modules if isinstance(m, Linear)), default=0)
 
     def every_module(self) -> Iterator[Module]:
         """The weight modules of its checkpoint."""
@@ -82,11 +88,15 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """That a checkpoint only drafts for another model, and which vocabulary matrices it has."""
+    """That a checkpoint only drafts for another model, and which vocabulary matrices it has.
+
+    `unreadable`: why vLLM's class stops at its config.
+    """
 
     method: str
     own_embedding: bool
     own_lm_head: bool
+    unreadable: str | None = None
 
 
 class Fidelity(Enum):

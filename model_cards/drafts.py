@@ -12,7 +12,7 @@ _METHODS: Final = (
     ("eagle3", ("Eagle3", "Eagle3Draft", "Eagle3Speculator", "PEagle", "Peagle")),
     ("eagle", ("Eagle",)),
     ("dflash", ("DFlash",)),
-    ("dspark", ("DSpark",)),
+    ("dspark", ("DSpark", "Qwen3DSpark")),
     ("medusa", ("Medusa",)),
     ("mlp_speculator", ("MLPSpeculator",)),
 )
@@ -20,6 +20,7 @@ _SPECULATORS_ARCHITECTURES: Final = {
     "eagle3": "Eagle3LlamaForCausalLM",
     "peagle": "PeagleLlamaForCausalLM",
     "dflash": "DFlashDraftModel",
+    "dspark": "Qwen3DSparkModel",
 }
 
 
@@ -84,4 +85,5 @@ def as_draft(card: ModelCard, method: str) -> Draft:
         buffers_bytes=card.buffers_bytes,
         hidden_size=card.hidden_size,
         vocab_size=card.vocab_size,
+        unreadable=head.unreadable,
     )

@@ -78,6 +78,8 @@ _FAMILIES: Final = {
     "PEagleDraftModel": "eagle",
     "PeagleLlamaForCausalLM": "eagle",
     "DFlashDraftModel": "dflash",
+    "DSparkDraftModel": "dspark",
+    "Qwen3DSparkModel": "dspark",
     "CohereForCausalLM": "cohere",
     "Cohere2ForCausalLM": "cohere",
     "GlmForCausalLM": "transformers_backend",

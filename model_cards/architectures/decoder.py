@@ -53,6 +53,7 @@ class Body:
     largest_item_tokens: int = 0
     deepstack_levels: int = 0
     drafts: tuple[Draft, ...] = ()
+    unreadable: str | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -57,6 +57,7 @@ def _settings(config: Config) -> Config:
 def _hidden_states(config: Config) -> int:
     listed = _settings(config).integers("target_layer_ids")
     listed = listed or config.integers("aux_hidden_state_layer_ids")
+    listed = listed or config.integers("target_layer_ids")
     return len(listed) or config.num_layers
 
 

@@ -19,6 +19,7 @@ from planner.engine_config import SpeculativeConfig
 WITHOUT_DRAFT: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
 # Methods with only the older model runner's support.
 _V1_ONLY: Final = frozenset({"suffix", "custom_class"})
+_BLOCK_METHODS: Final = frozenset({"dflash", "dspark"})
 # Rotary embeddings whose angles do not depend on the length of their table.
 _LENGTH_FREE_ROPES: Final = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
 
@@ -37,6 +38,11 @@ class Speculation:
     def reads_hidden_states(self) -> bool:
         """Whether the draft continues from what the target computed."""
         return self.draft is not None and self.method != "draft_model"
+
+    @property
+    def writes_blocks(self) -> bool:
+        """Whether the draft writes all tokens of a step at once."""
+        return self.method in _BLOCK_METHODS
 
     @property
     def query_len(self) -> int:

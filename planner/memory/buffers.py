@@ -84,12 +84,20 @@ def _streams_bytes(card: ModelCard, config: ResolvedConfig) -> int:
 
 
 def _draft_bytes(card: ModelCard, config: ResolvedConfig) -> int:
-    """A batch of the hidden states that heads draft from."""
+    """A batch of the hidden states that heads draft from.
+
+    Those that write blocks of tokens also stage, for their CUDA graphs, what they read of several
+    layers in a decode step.
+    """
     speculation = config.speculation
     if speculation is None or speculation.draft is None or not speculation.reads_hidden_states:
         return 0
-    width = speculation.draft.hidden_size or card.hidden_size
-    return config.max_num_batched_tokens * width * config.dtype_bytes
+    tokens = config.max_num_batched_tokens
+    elements = tokens * (speculation.draft.hidden_size or card.hidden_size)
+    if speculation.writes_blocks and config.cudagraph_sizes:
+        decoded = min(tokens, config.max_num_seqs * speculation.query_len)
+        elements += decoded * speculation.draft.target_features
+    return elements * config.dtype_bytes
 
 
 def _sparse_bytes(

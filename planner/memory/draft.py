@@ -7,16 +7,28 @@ table between models whose tables are the same.
 from __future__ import annotations
 
 from model_cards.card import ModelCard
+from planner.engine.refusal import RefusalKind, Unloadable
 from planner.engine.speculative import Speculation
 from planner.memory.parallel import stage_layers
 from planner.memory.weights import Layout, module_bytes, rotary_bytes, rotary_tables
 
 
+class Unreadable(Unloadable):
+    """A draft that vLLM's class cannot read."""
+
+    kind = RefusalKind.SPECULATION
+
+
 def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout) -> int:
-    """Weights and buffers of the draft on one rank of the last stage."""
+    """Weights and buffers of the draft on one rank of the last stage.
+
+    Raises `Unreadable` where vLLM cannot load it.
+    """
     if speculation is None or speculation.draft is None:
         return 0
     draft = speculation.draft
+    if draft.unreadable is not None:
+        raise Unreadable(f"vLLM cannot load the draft: {draft.unreadable}")
     modules = [module for layer in draft.layers for module in layer.modules]
     modules += [*draft.modules, *(module for tower in draft.towers for module in tower.modules)]
     if draft.own_embedding and draft.embedding is not None:

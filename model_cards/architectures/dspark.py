@@ -1,0 +1,58 @@
+"""DSpark drafts: DFlash's layers, and heads that correct and judge the block of tokens they write.
+
+A Markov head adds to the logits of a token what the token before it makes likely, by two matrices
+of a low rank; a confidence head tells how many tokens to keep. vLLM holds both whole on every rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model_cards.architectures import dflash
+from model_cards.architectures.decoder import Body
+from model_cards.config import Config
+from model_cards.modules import Module, Tensor
+from model_cards.quantization.scheme import QuantScheme
+
+
+def describes(config: Config) -> bool:
+    """Drafts with Qwen 3's layers; those of DeepSeek V4 come with its checkpoint."""
+    return config.model_type == "qwen3"
+
+
+def build(config: Config, scheme: QuantScheme) -> Body:
+    """See `model_cards.architectures`."""
+    body = dflash.build(config, scheme)
+    assert body.lm_head is not None
+    rank = setting(config, "markov_rank").integer("markov_rank")
+    heads = markov_head(config.integer("vocab_size"), body.lm_head.rows, rank)
+    if setting(config, "enable_confidence_head").boolean("enable_confidence_head", False):
+        key = "confidence_head_with_markov"
+        sees_markov = setting(config, key).boolean(key, False)
+        inputs = config.integer("hidden_size") + (rank if sees_markov else 0)
+        heads += confidence_head(inputs, bias=True)
+    unreadable = None
+    if "markov_rank" not in config:
+        unreadable = "vLLM looks for markov_rank beside dflash_config, not inside"
+    return replace(body, beside=(*body.beside, *heads), unreadable=unreadable)
+
+
+def setting(config: Config, key: str) -> Config:
+    """Where the config has a key: SpecForge keeps DSpark's among DFlash's."""
+    if key in config:
+        return config
+    return config.section("dflash_config") or config
+
+
+def markov_head(rows: int, own_rows: int, rank: int) -> tuple[Module, ...]:
+    """A vector for every token, and what it adds to every logit."""
+    return (
+        Tensor("markov_head.markov_w1", (rows, rank)),
+        Tensor("markov_head.markov_w2", (own_rows, rank)),
+    )
+
+
+def confidence_head(inputs: int, *, bias: bool) -> tuple[Module, ...]:
+    """One output, in fp32."""
+    weight = Tensor("confidence_head.proj.weight", (inputs,), "float32")
+    return (weight, Tensor("confidence_head.proj.bias", (1,), "float32")) if bias else (weight,)
