@@ -17,6 +17,7 @@ from planner.engine.device import DeviceFacts, Platform
 from planner.engine.kv_cache_dtypes import DS_MLA, FP8_KV_DTYPES, is_nvfp4, is_turboquant
 
 _FLASHINFER_BLOCKS: Final = (16, 32, 64)
+_TRTLLM_BLOCKS: Final = (128, 256, 512, 1024)  # more, where it has TRT-LLM's kernels
 _FLASHINFER_HEADS: Final = frozenset({64, 128, 256, 512})
 _FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
 _FA4_SPARSE_HEADS: Final = 16
@@ -149,7 +150,8 @@ def _backend(
     if is_turboquant(kv_cache_dtype):
         return AttentionBackend("TURBOQUANT", (16, 32, 64, 128), multiples=False)
     triton = AttentionBackend("TRITON_ATTN")
-    flashinfer = AttentionBackend("FLASHINFER", _FLASHINFER_BLOCKS, multiples=False)
+    blocks = _FLASHINFER_BLOCKS + (_TRTLLM_BLOCKS if device.is_sm100 else ())
+    flashinfer = AttentionBackend("FLASHINFER", blocks, multiples=False)
     if kv_cache_dtype.endswith("_per_token_head") or capability < (8, 0):
         return triton
     if attention.head_size_v != attention.head_size:  # the model's class asks for these

@@ -42,6 +42,10 @@ class AttentionBackend:
         """Whether a block of this many tokens is made of whole kernel blocks."""
         return any(block_size % kernel == 0 for kernel in self.kernel_blocks)
 
+    def runs(self, block_size: int) -> bool:
+        """Whether its kernels take a block of this many tokens unsplit."""
+        return self.supports(block_size) if self.multiples else block_size in self.kernel_blocks
+
     def local_block(self, block_size: int) -> int:
         """The block of a sliding-window layer: the longest kernel block within the common one."""
         if self.multiples:

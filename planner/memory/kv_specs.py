@@ -68,6 +68,11 @@ class KVCacheSpec:
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
     page_alignment: int = 1  # bytes that a page is a multiple of
 
+    @property
+    def padded(self) -> bool:
+        """Whether the page is longer than its tokens need."""
+        return self.page_size_bytes > self.resized(self.block_size).page_size_bytes
+
     def resized(self, block_size: int) -> KVCacheSpec:
         """The same cache in blocks of another length."""
         page = round_up(self.token_bytes * block_size, self.page_alignment)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from model_cards.caches import Attention
 from model_cards.card import ModelCard
 from planner.engine.attention import Backends, attention_backends
 from planner.engine.defaults import ResolvedConfig
@@ -16,6 +17,7 @@ from planner.engine.device import DeviceFacts
 from planner.engine.releases import Release
 from planner.memory.buffers import RankBuffers, persistent_buffers
 from planner.memory.draft import draft_bytes
+from planner.memory.kernel_blocks import kernel_problem
 from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
 from planner.memory.kv_groups import KVCacheGroup, group_layers
 from planner.memory.lora import lora_bytes
@@ -45,6 +47,7 @@ class LoadedModel:
     stages: tuple[LoadedStage, ...]
     groups: tuple[KVCacheGroup, ...]
     caches: tuple[frozenset[int], ...]  # indices of the caches of each stage
+    problem: str | None = None  # why the attention kernels cannot take the blocks of the groups
 
     def kv_cache(
         self, pools: Sequence[int], config: ResolvedConfig, release: Release
@@ -92,10 +95,15 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
         )
         stages.append(LoadedStage(len(layers), share, buffers))
     caches = tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation))
+    block_outermost = any(backend.block_outermost for backend in backends.values())
     groups = group_layers(
         cache_specs(card, config, device, backends),
         caches,
         hybrid=config.hybrid_kv_cache,
-        block_outermost=any(backend.block_outermost for backend in backends.values()),
+        block_outermost=block_outermost,
     )
-    return LoadedModel(backends, tuple(stages), groups, caches)
+    problem = None
+    if not block_outermost:  # else blocks are never split
+        in_order = (c if isinstance(c, Attention) else None for c in (*card.caches(), *drafts))
+        problem = kernel_problem(groups, [backends[c] if c is not None else None for c in in_order])
+    return LoadedModel(backends, tuple(stages), groups, caches, problem)

@@ -15,7 +15,7 @@ from model_cards import ModelCard
 from planner.engine.backend import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
-from planner.engine.refusal import Refusal, Unloadable
+from planner.engine.refusal import Refusal, RefusalKind, Unloadable
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import refusals
 from planner.engine.served import as_served
@@ -145,6 +145,8 @@ def plan_memory(
         loaded = load_model(card, resolved, device)
     except Unloadable as error:
         raise Refused([*broken, Refusal(error.kind, str(error))]) from error
+    if loaded.problem is not None:
+        broken.append(Refusal(RefusalKind.KV_LAYOUT, loaded.problem))
     device_total = _device_total(slot)
     requested = device_total.times(resolved.gpu_memory_utilization)
     ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
