@@ -7,7 +7,8 @@ tensor with dtype, shape and byte range (the safetensors format's specification)
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -25,25 +26,30 @@ BITS: Final = {
 }  # fmt: skip
 
 
+# Dtypes whose elements are the model's parameters, one for one, neither packed nor scaled.
+_PLAIN: Final = frozenset({"F64", "F32", "BF16", "F16"})
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the headers of a checkpoint add up to."""
+    """What the tensors of a checkpoint add up to."""
 
-    elements: int  # as stored: packed integers count as they are packed
     bytes: int
+    parameters: int | None  # logical ones; None where some are packed or have scales
 
 
-def folder_totals(folder: Path) -> Totals | None:
-    """Totals of the safetensors files in a folder, None if there are none."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        return None
-    elements = size = 0
+def totals(counts: Mapping[str, int]) -> Totals:
+    """Totals of tensors with so many elements of each dtype."""
+    bits = sum(count * BITS[dtype] for dtype, count in counts.items())
+    return Totals(bits // 8, sum(counts.values()) if counts.keys() <= _PLAIN else None)
+
+
+def totals_of(files: Iterable[Path]) -> Totals:
+    """Totals of some safetensors files together."""
+    counts: Counter[str] = Counter()
     for file in files:
-        totals = header_totals(read_header(file), file.name)
-        elements += totals.elements
-        size += totals.bytes
-    return Totals(elements, size)
+        counts.update(element_counts(read_header(file), file.name))
+    return totals(counts)
 
 
 def read_header(file: Path) -> dict[str, Any]:
@@ -64,9 +70,9 @@ def read_header(file: Path) -> dict[str, Any]:
     return parse_json_object(header, f"the header of {file.name}")
 
 
-def header_totals(header: Mapping[str, Any], name: str) -> Totals:
-    """Elements and bytes of the tensors a header lists."""
-    elements = bits = 0
+def element_counts(header: Mapping[str, Any], name: str) -> Counter[str]:
+    """Elements of each dtype among the tensors that a header lists."""
+    counts: Counter[str] = Counter()
     for tensor, entry in header.items():
         if tensor == "__metadata__":
             continue
@@ -74,7 +80,8 @@ def header_totals(header: Mapping[str, Any], name: str) -> Totals:
             raise BadConfig(f"the header of {name}: {shorten(tensor)} is no tensor entry")
         dtype, shape = entry.get("dtype"), entry.get("shape")
         if (
-            dtype not in BITS
+            not isinstance(dtype, str)
+            or dtype not in BITS
             or not isinstance(shape, list)
             or not all(type(n) is int and 0 <= n < 2**40 for n in shape)
         ):
@@ -82,7 +89,5 @@ def header_totals(header: Mapping[str, Any], name: str) -> Totals:
                 f"the header of {name}: {shorten(tensor)} has dtype {shorten(dtype)} and shape "
                 f"{shorten(shape)}"
             )
-        count = prod(shape)
-        elements += count
-        bits += count * BITS[dtype]
-    return Totals(elements, bits // 8)
+        counts[dtype] += prod(shape)
+    return counts

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object, shorten
-from model_cards.errors import GatedModel, HubUnavailable, UnknownModel
+from model_cards.errors import CardError, GatedModel, HubUnavailable, UnknownModel
 from model_cards.facts import Facts
-from model_cards.sources.headers import BITS
-from model_cards.sources.local import index_bytes
+from model_cards.sources.headers import BITS, Totals, totals
+from model_cards.sources.local import folder_facts
 
 # A user waits this long for a slow or dead Hub before the next source is taken.
 DEADLINE_SECONDS: Final = 3.0
@@ -27,17 +27,19 @@ T = TypeVar("T")
 
 def open_cached(model_id: str, revision: str | None = None) -> ModelCard | None:
     """The card of a model whose config.json is in huggingface_hub's cache, else None."""
-    path = _cached_file(model_id, "config.json", revision)
-    if path is None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model_id, "config.json", revision=revision)
+    except HFValidationError:  # no id that the Hub would give, so nothing cached
         return None
-    side = _cached_file(model_id, "hf_quant_config.json", revision)
-    index = _cached_file(model_id, "model.safetensors.index.json", revision)
-    facts = Facts(
-        checkpoint_bytes=index_bytes(index) if index is not None else None,
-        side_file=Config(read_json_object(side), side.name) if side is not None else None,
-    )
+    if not isinstance(found, str):
+        return None
+    path = Path(found)
     config = Config(read_json_object(path), f"{model_id}: config.json")
-    return build_card(model_id, config, Origin("cache", path.parent.name), facts)
+    snapshot = path.parent
+    return build_card(model_id, config, Origin("cache", snapshot.name), folder_facts(snapshot))
 
 
 def open_online(model_id: str, revision: str | None = None) -> ModelCard:
@@ -56,13 +58,6 @@ def is_offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def _cached_file(model_id: str, name: str, revision: str | None) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    found = try_to_load_from_cache(model_id, name, revision=revision)
-    return Path(found) if isinstance(found, str) else None
-
-
 def _open_online(model_id: str, revision: str | None) -> ModelCard:
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -74,8 +69,9 @@ def _open_online(model_id: str, revision: str | None) -> ModelCard:
         if name not in files:
             return None
         try:
+            # By the revision's name, not by its hash: else the cache could not find it by name.
             return Path(
-                hf_hub_download(model_id, name, revision=info.sha, etag_timeout=DEADLINE_SECONDS)
+                hf_hub_download(model_id, name, revision=revision, etag_timeout=DEADLINE_SECONDS)
             )
         except LocalEntryNotFoundError:  # the Hub stopped answering; a subclass of the next
             raise
@@ -84,27 +80,33 @@ def _open_online(model_id: str, revision: str | None) -> ModelCard:
 
     path = fetch("config.json")
     if path is None:
-        raise UnknownModel(f"{model_id} has no config.json on the Hub; is it a model for vLLM?")
+        raise UnknownModel("the Hub's repository has no config.json, as a model for vLLM would")
     side = fetch("hf_quant_config.json")
     config = Config(read_json_object(path), f"{model_id}: config.json")
+    stored = _totals(info)
     facts = Facts(
-        checkpoint_bytes=_stored_bytes(info),
-        license=getattr(info.card_data, "license", None) if info.card_data else None,
+        parameters=stored.parameters if stored is not None else None,
+        checkpoint_bytes=stored.bytes if stored is not None else None,
+        license=_license(info),
         side_file=Config(read_json_object(side), side.name) if side is not None else None,
     )
     origin = Origin("hub", f"revision {info.sha}" if info.sha else "latest revision")
     return build_card(info.id or model_id, config, origin, facts)
 
 
-def _stored_bytes(info: Any) -> int | None:
-    """Bytes of the safetensors files from the element count of every dtype."""
+def _license(info: Any) -> str | None:
+    """The licence that the model's page names; free-form, so anything but one name is dropped."""
+    name = getattr(info.card_data, "license", None) if info.card_data else None
+    return name if isinstance(name, str) else None
+
+
+def _totals(info: Any) -> Totals | None:
+    """Totals of the safetensors files from the element count of every dtype."""
     counts = getattr(info.safetensors, "parameters", None) if info.safetensors else None
     if not isinstance(counts, dict) or not counts:
         return None
-    if not all(dtype in BITS and type(count) is int for dtype, count in counts.items()):
-        return None
-    bits: int = sum(count * BITS[dtype] for dtype, count in counts.items())
-    return bits // 8
+    known = all(d in BITS and type(count) is int and count >= 0 for d, count in counts.items())
+    return totals(counts) if known else None
 
 
 def _with_deadline(work: Callable[[], T]) -> T:
@@ -132,13 +134,17 @@ def _translate(error: BaseException) -> BaseException:
     """The Hub client's errors in the user's terms."""
     from huggingface_hub.errors import (
         GatedRepoError,
+        HfHubHTTPError,
         HFValidationError,
+        LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
 
-    if isinstance(error, ValueError) and not isinstance(error, HFValidationError):
-        return error  # CardError among them
+    if isinstance(error, CardError):
+        return error
+    if isinstance(error, LocalEntryNotFoundError) and error.__cause__ is not None:
+        error = error.__cause__  # why the file, not cached either, could not be had
     if isinstance(error, GatedRepoError):  # before its base class RepositoryNotFoundError
         return GatedModel(
             "the Hub wants an accepted licence: accept it on the model's page, then set HF_TOKEN"
@@ -148,9 +154,15 @@ def _translate(error: BaseException) -> BaseException:
     if isinstance(error, RepositoryNotFoundError):
         return UnknownModel("the Hub has no model of that name")
     if isinstance(error, HFValidationError):
-        return UnknownModel(f"not a Hub model id ({shorten(str(error).splitlines()[0])})")
+        return UnknownModel("the Hub allows no such name")
+    if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+        return HubUnavailable(
+            f"the Hub refuses access (status {error.response.status_code}); check HF_TOKEN"
+        )
     if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError)):
         return error
+    if isinstance(error, (ValueError, TypeError, LookupError)):
+        return HubUnavailable(f"the Hub's answer makes no sense ({type(error).__name__})")
     reason = str(error).strip().splitlines()
     return HubUnavailable(
         f"the Hub did not answer ({shorten(reason[0] if reason else type(error).__name__, 80)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from model_cards.build import build_card
@@ -9,21 +10,22 @@ from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object
 from model_cards.errors import UnknownModel
 from model_cards.facts import Facts
-from model_cards.sources.headers import folder_totals
+from model_cards.sources.headers import Totals, totals_of
 
 
 def looks_like_path(reference: str) -> bool:
     """Whether a model reference is meant as a path rather than as a Hub id."""
-    return reference.startswith((".", "/", "~")) or Path(reference).is_dir()
+    return reference.startswith((".", "/", "~")) or os.path.isdir(reference)
 
 
 def open_folder(reference: str) -> ModelCard:
     """The card of a checkpoint folder. Raises `UnknownModel` or `BadConfig`."""
-    folder = Path(reference).expanduser()
-    if not folder.is_dir():
+    # No path holds a null byte, and `expanduser` raises for one.
+    folder = Path(reference if "\0" in reference else os.path.expanduser(reference))
+    if not os.path.isdir(folder):
         raise UnknownModel(f"No folder {reference}")
     path = folder / "config.json"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UnknownModel(f"{reference} holds no config.json; is it a Hugging Face model folder?")
     config = Config(read_json_object(path), str(path))
     return build_card(reference, config, Origin("folder", str(folder)), folder_facts(folder))
@@ -32,12 +34,34 @@ def open_folder(reference: str) -> ModelCard:
 def folder_facts(folder: Path) -> Facts:
     """What the files beside a config.json tell."""
     side_path = folder / "hf_quant_config.json"
-    side = Config(read_json_object(side_path), str(side_path)) if side_path.is_file() else None
-    totals = folder_totals(folder)
-    return Facts(checkpoint_bytes=totals.bytes if totals else None, side_file=side)
+    side = (
+        Config(read_json_object(side_path), str(side_path)) if os.path.isfile(side_path) else None
+    )
+    found = _totals(folder)
+    if found is None:
+        return Facts(side_file=side)
+    return Facts(found.parameters, found.bytes, side_file=side)
 
 
-def index_bytes(index: Path) -> int | None:
-    """Bytes that a model.safetensors.index.json states for all weight files."""
-    metadata = Config(read_json_object(index), index.name).section("metadata")
-    return metadata.optional_integer("total_size") if metadata is not None else None
+def _totals(folder: Path) -> Totals | None:
+    """Totals of the tensors by the files' headers; None if nothing tells.
+
+    An index names the files that count, here as for vLLM: some repositories hold the weights
+    twice. Where it names files that are not there, the size that it states stands in.
+    """
+    files = {file.name: file for file in sorted(folder.glob("*.safetensors"))}
+    files = {name: file for name, file in files.items() if os.path.isfile(file)}
+    index_path = folder / "model.safetensors.index.json"
+    if os.path.isfile(index_path):
+        index = Config(read_json_object(index_path), str(index_path))
+        shards = index.section("weight_map")
+        named = {shards.string(tensor) for tensor in shards} if shards is not None else set()
+        if not named <= files.keys():
+            metadata = index.section("metadata")
+            size = metadata.optional_integer("total_size") if metadata is not None else None
+            return Totals(size, None) if size is not None else None
+        files = {name: files[name] for name in sorted(named)} or files
+    # Mistral's own format, beside the same weights in that of transformers.
+    plain = {name: file for name, file in files.items() if not name.startswith("consolidated")}
+    files = plain or files
+    return totals_of(files.values()) if files else None

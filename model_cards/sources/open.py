@@ -8,7 +8,13 @@ from typing import Final
 
 from model_cards.card import ModelCard
 from model_cards.config import shorten
-from model_cards.errors import CardError, GatedModel, HubUnavailable, UnknownModel
+from model_cards.errors import (
+    CardError,
+    GatedModel,
+    HubUnavailable,
+    UnknownModel,
+    UnsupportedModel,
+)
 from model_cards.sources.bundled import find_entry, near_misses, open_bundled
 from model_cards.sources.local import looks_like_path, open_folder
 
@@ -30,14 +36,18 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
         )
     entry = find_entry(reference)
     model_id = entry.model_id if entry is not None else reference
-
     from model_cards.sources import hub
 
-    cached = hub.open_cached(model_id, revision)
-    if cached is not None:
-        return cached
+    unsized: UnsupportedModel | None = None
+    try:
+        cached = hub.open_cached(model_id, revision)
+        if cached is not None:
+            return cached
+    except UnsupportedModel as error:  # the Hub may know the size that the cache does not
+        unsized = error
     problem: CardError
-    if offline or hub.is_offline():
+    asked_offline = offline or hub.is_offline()
+    if asked_offline:
         problem = HubUnavailable("offline")
     else:
         try:
@@ -47,20 +57,22 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
     # A revision asked for by name is not what the snapshot holds.
     bundled = open_bundled(model_id) if revision is None else None
     if bundled is None:
-        raise _unknown(reference, problem)
+        raise unsized or _unknown(reference, revision, problem)
+    if asked_offline:
+        return bundled
+    note = f"{problem}; the bundled snapshot of its config is used"
+    return replace(bundled, notes=(*bundled.notes, note))
+
+
+def _unknown(reference: str, revision: str | None, problem: CardError) -> CardError:
     if isinstance(problem, GatedModel):
-        note = f"{problem}; the bundled snapshot of its config is used"
-        return replace(bundled, notes=(*bundled.notes, note))
-    return bundled
-
-
-def _unknown(reference: str, problem: CardError) -> CardError:
-    close = near_misses(reference)
+        return GatedModel(f"{reference}: {problem}.")
+    close = [name for name in near_misses(reference) if name.lower() != reference.lower()]
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    if revision is not None:
+        return UnknownModel(f"Cannot open revision {revision} of {reference}: {problem}.{hint}")
     if isinstance(problem, HubUnavailable):
         return UnknownModel(
             f"Unknown model {reference}: not in the bundled catalogue, and {problem}.{hint}"
         )
-    if isinstance(problem, GatedModel):
-        return GatedModel(f"{reference}: {problem}.")
     return UnknownModel(f"Unknown model {reference}: {problem}.{hint}")
