@@ -141,6 +141,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         largest_item_tokens=body.largest_item_tokens,
         deepstack_levels=body.deepstack_levels,
         drafts=drafts,
+        unreadable=body.unreadable,
         head=_head(method, body, facts.parameters) if method is not None else None,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
@@ -169,13 +170,13 @@ def _head(method: str, body: Body, parameters: int | None) -> Head:
     embedding, lm_head = body.embedding, body.lm_head
     own_vocabulary = lm_head is not None and lm_head.rows != embedding.rows
     if parameters is None:
-        return Head(method, False, own_vocabulary, body.unreadable)
+        return Head(method, own_embedding=False, own_lm_head=own_vocabulary)
     output = lm_head.elements if lm_head is not None else 0
     rest = parameters - (_count(body) - embedding.elements - output)
     own_lm_head = own_vocabulary or (output > 0 and rest >= embedding.elements + output)
     if own_lm_head:
         rest -= output
-    return Head(method, rest >= embedding.elements, own_lm_head, body.unreadable)
+    return Head(method, own_embedding=rest >= embedding.elements, own_lm_head=own_lm_head)
 
 
 def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:

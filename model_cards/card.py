@@ -88,15 +88,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """That a checkpoint only drafts for another model, and which vocabulary matrices it has.
-
-    `unreadable`: why vLLM's class stops at its config.
-    """
+    """That a checkpoint only drafts for another model, and which vocabulary matrices it has."""
 
     method: str
     own_embedding: bool
     own_lm_head: bool
-    unreadable: str | None = None
 
 
 class Fidelity(Enum):
@@ -161,6 +157,7 @@ class ModelCard:
     deepstack_levels: int = 0  # layers of the tower whose output joins the first decoder layers
     drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
     head: Head | None = None  # None: a model of its own
+    unreadable: str | None = None  # why vLLM stops at its config
     built_from: tuple[Config, Facts] | None = field(default=None, repr=False)
 
     @property

@@ -85,5 +85,5 @@ def as_draft(card: ModelCard, method: str) -> Draft:
         buffers_bytes=card.buffers_bytes,
         hidden_size=card.hidden_size,
         vocab_size=card.vocab_size,
-        unreadable=head.unreadable,
+        unreadable=card.unreadable,
     )

@@ -59,7 +59,14 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         beside=_stream_head(config),
         residual_streams=config.integer("hc_mult"),
         drafts=_drafts(config, scheme),
+        unreadable=_unreadable(config),
     )
+
+
+def _unreadable(config: Config) -> str | None:
+    if config.model_type == DEEPSEEK_V4:
+        return None
+    return f"transformers has no model_type {config.model_type!r}"
 
 
 def _ratios(config: Config) -> tuple[int, ...]:

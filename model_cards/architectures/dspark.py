@@ -24,24 +24,17 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
     body = dflash.build(config, scheme)
     assert body.lm_head is not None
-    rank = setting(config, "markov_rank").integer("markov_rank")
+    settings, unreadable = config, None
+    if "markov_rank" not in config:  # SpecForge keeps DSpark's settings among DFlash's
+        settings = config.section("dflash_config") or config
+        unreadable = "it looks for markov_rank beside dflash_config, not inside"
+    rank = settings.integer("markov_rank")
     heads = markov_head(config.integer("vocab_size"), body.lm_head.rows, rank)
-    if setting(config, "enable_confidence_head").boolean("enable_confidence_head", False):
-        key = "confidence_head_with_markov"
-        sees_markov = setting(config, key).boolean(key, False)
+    if settings.boolean("enable_confidence_head", False):
+        sees_markov = settings.boolean("confidence_head_with_markov", False)
         inputs = config.integer("hidden_size") + (rank if sees_markov else 0)
         heads += confidence_head(inputs, bias=True)
-    unreadable = None
-    if "markov_rank" not in config:
-        unreadable = "vLLM looks for markov_rank beside dflash_config, not inside"
     return replace(body, beside=(*body.beside, *heads), unreadable=unreadable)
-
-
-def setting(config: Config, key: str) -> Config:
-    """Where the config has a key: SpecForge keeps DSpark's among DFlash's."""
-    if key in config:
-        return config
-    return config.section("dflash_config") or config
 
 
 def markov_head(rows: int, own_rows: int, rank: int) -> tuple[Module, ...]:

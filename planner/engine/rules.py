@@ -72,6 +72,8 @@ def _options(config: ResolvedConfig, release: Release) -> str | None:
 
 
 def _architecture(card: ModelCard, release: Release) -> str | None:
+    if card.unreadable is not None:
+        return f"vLLM cannot read the model's config: {card.unreadable}"
     support = model_support(card.architecture, release)
     if support is ModelSupport.NONE:
         return f"vLLM {release.name} has no model class for {card.architecture}"
@@ -113,6 +115,8 @@ def _context_parallel(card: ModelCard, config: ResolvedConfig) -> str | None:
     for attention in card.attention_layers if shared > 1 else ():
         if attention.kind in (AttentionKind.MLA, AttentionKind.INDEXER):
             continue
+        if attention.kind is AttentionKind.SLIDING_MLA:
+            return "windows of latent vectors cannot be shared among ranks (DCP)"
         copies = ranks // attention.num_kv_heads
         if shared > copies or ranks == attention.num_kv_heads:
             return (

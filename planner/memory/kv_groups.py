@@ -13,13 +13,7 @@ from planner.engine.refusal import RefusalKind, Unloadable
 from planner.memory.kv_packing import packed
 from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div, one_type
 
-_LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)
-# What local attention becomes where it is cached whole.
-_PROMOTED = {
-    SpecKind.SLIDING: SpecKind.FULL,
-    SpecKind.CHUNKED: SpecKind.FULL,
-    SpecKind.SLIDING_MLA: SpecKind.MLA,
-}
+_LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)  # not windows of latent vectors: vLLM fails there
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +103,10 @@ def _whole(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
     full = {spec.block_size for spec in specs.values() if spec.kind in WHOLE}
 
     def promote(spec: KVCacheSpec) -> KVCacheSpec:
-        if spec.kind not in _PROMOTED:
+        if spec.kind not in _LOCAL:
             return spec
         size = next(iter(full)) if len(full) == 1 else spec.block_size
-        return replace(spec.resized(size), kind=_PROMOTED[spec.kind])
+        return replace(spec.resized(size), kind=SpecKind.FULL)
 
     promoted = {index: promote(spec) for index, spec in specs.items()} if full else specs
     if _conflicting_windows(specs) or not _uniform(promoted):

@@ -18,6 +18,7 @@ from planner.engine.refusal import RefusalKind
 from planner.engine.releases import find_release
 from planner.engine.rules import refusals
 from planner.engine_config import EngineConfig, SpeculativeConfig
+from planner.memory.kv_groups import NoCommonLayout
 from planner.memory.kv_packing import packed
 from planner.memory.kv_specs import KVCacheSpec, SpecKind
 from planner.memory.loaded import LoadedModel, load_model
@@ -124,18 +125,26 @@ def test_a_cache_in_16_bits_is_refused() -> None:
     assert [r.kind for r in refusals(card, device, config, RELEASE)] == [RefusalKind.BACKEND]
 
 
-def test_windows_cached_whole_are_one_group() -> None:
-    """Without the hybrid manager: 256 tokens of each, rounded up again.
+def test_vllm_cannot_cache_windows_of_latent_vectors_whole() -> None:
+    """0.33.0: MLAAttentionSpec got an unexpected keyword argument 'bounded_replay'."""
+    with pytest.raises(NoCommonLayout):
+        loaded(FLASH, "h100-sxm", EngineConfig(disable_hybrid_kv_cache_manager=True))
 
-    Windows 149,504 -> 149,760; states 2,097,152 -> 2,097,216, 1,048,576 -> 1,048,896 and
-    524,288 -> 524,736.
-    """
-    given = EngineConfig(disable_hybrid_kv_cache_manager=True)
-    model = loaded(FLASH, "h100-sxm", given)
-    (group,) = model.groups
-    assert {spec.kind for spec in group.specs} == {SpecKind.MLA}
-    pages = {spec.page_size_bytes for spec in group.specs}
-    assert pages == {1728, 8640, 37440, 149760, 2097216, 1048896, 524736}
+
+def test_windows_of_latent_vectors_are_not_shared_among_ranks() -> None:
+    """0.33.0: DCP not support sliding window."""
+    given = EngineConfig(tensor_parallel_size=8, decode_context_parallel_size=2)
+    card, config, device = settled(FLASH, "h200", given)
+    found = [refusal.kind for refusal in refusals(card, device, config, RELEASE)]
+    assert found == [RefusalKind.CONTEXT_PARALLEL]
+
+
+def test_a_config_that_transformers_does_not_know_is_refused() -> None:
+    """SGLang's copies say model_type deepseek_ref."""
+    card, config, device = settled("sgl-project/DeepSeek-V4-Flash-FP8", "h200", EngineConfig())
+    found = refusals(card, device, config, RELEASE)
+    assert [refusal.kind for refusal in found] == [RefusalKind.ARCHITECTURE]
+    assert "deepseek_ref" in found[0].reason
 
 
 def test_patterns_set_the_size_of_groups() -> None:
