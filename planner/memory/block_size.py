@@ -23,7 +23,7 @@ class BlockSizes:
 
     attention: int
     state: int
-    state_page_bytes: int  # the padded page of a recurrent layer; 0 if the model has none
+    state_page_bytes: int  # the padded page of a recurrent layer; 0 if none is padded
 
 
 def common_block_size(backends: tuple[AttentionBackend, ...], asked: int | None) -> int:
@@ -78,4 +78,5 @@ def hybrid_block_sizes(
     needed = kernel * ceil_div(state_bytes, kernel * token_bytes)
     all_backends = lcm(*(backend.smallest_block for backend in backends))
     size = max(block_size, all_backends * ceil_div(needed, all_backends))
-    return BlockSizes(size, size if align else max_model_len, size * token_bytes)
+    page = size * token_bytes
+    return BlockSizes(size, size if align else max_model_len, page if page != state_bytes else 0)

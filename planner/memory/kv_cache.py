@@ -19,7 +19,7 @@ from planner.memory.block_size import (
     hybrid_block_sizes,
     packed_block_size,
 )
-from planner.memory.kv_groups import KVCacheGroup
+from planner.memory.kv_groups import KVCacheGroup, block_bytes
 from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, attention_spec, state_bytes
 
 
@@ -76,6 +76,7 @@ def cache_specs(
             state_blocks=state_blocks(
                 state, device, config.release, align=config.prefix_caching, speculative=drafted
             ),
+            checkpoint_alignment=checkpoint_alignment(state, device, config.release),
         )
     drafts = config.speculation.attention_layers() if config.speculation is not None else ()
     shared = config.given.decode_context_parallel_size  # of the target's whole caches
@@ -143,6 +144,7 @@ def plan_kv_cache(
     auto_length: bool = False,
     null_block: bool = True,
     blocks_override: int | None = None,
+    block_outermost: bool = False,
 ) -> KVCachePlan:
     """What pools of `available` bytes on each stage's rank hold.
 
@@ -152,7 +154,7 @@ def plan_kv_cache(
     if not groups:  # attention-free: nothing grows with tokens
         return KVCachePlan((), (0,) * len(stages), 0, max_model_len, 1, 0, 0.0, 0, 0, max_model_len)
     per_block = tuple(
-        max(group.page_bytes(layers if len(stages) > 1 else None) for group in groups)
+        block_bytes(groups, layers if len(stages) > 1 else None, aligned=block_outermost)
         for layers in stages
     )
     held = 1 if null_block else 0

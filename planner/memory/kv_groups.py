@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 
-from planner.engine.refusal import RefusalKind, Unloadable
 from planner.memory.kv_packing import packed
-from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, ceil_div, one_type
+from planner.memory.kv_specs import (
+    WHOLE,
+    KVCacheSpec,
+    NoCommonLayout,
+    SpecKind,
+    ceil_div,
+    one_type,
+    round_up,
+)
 
 _LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)  # not windows of latent vectors: vLLM fails there
 
@@ -44,6 +52,16 @@ class KVCacheGroup:
             spec.page_size_bytes
             for layer, spec in zip(self.layers, self.specs, strict=True)
             if layers is None or layer in layers
+        )
+
+    def stride_alignment(self, layers: frozenset[int] | None = None) -> int:
+        """Bytes that blocks of all (or those) member layers lie apart in multiples of."""
+        return lcm(
+            *(
+                spec.stride_alignment
+                for layer, spec in zip(self.layers, self.specs, strict=True)
+                if layers is None or layer in layers
+            )
         )
 
     def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
@@ -84,10 +102,17 @@ def group_layers(
         return (KVCacheGroup.of(_whole(cached)),)
 
 
-class NoCommonLayout(Unloadable):
-    """Caches that vLLM cannot lay out in one pool."""
+def block_bytes(
+    groups: tuple[KVCacheGroup, ...], layers: frozenset[int] | None, *, aligned: bool
+) -> int:
+    """Bytes of one block of the pool, over all or those layers.
 
-    kind = RefusalKind.KV_LAYOUT
+    `aligned`: pages lie side by side in a block, and blocks whole kernel blocks apart.
+    """
+    largest = max(group.page_bytes(layers) for group in groups)
+    if not aligned:
+        return largest
+    return round_up(largest, lcm(*(group.stride_alignment(layers) for group in groups)))
 
 
 def _uniform(specs: Mapping[int, KVCacheSpec]) -> bool:

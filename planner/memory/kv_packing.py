@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.memory.kv_specs import KVCacheSpec, SpecKind, ceil_div, one_type
+from planner.memory.kv_specs import KVCacheSpec, NoCommonLayout, SpecKind, ceil_div, one_type
 
 _WINDOWS = frozenset({SpecKind.SLIDING, SpecKind.SLIDING_MLA})
 
@@ -43,10 +43,15 @@ class _Bucket:
         return sum(ceil_div(len(layers), groups) * page for page, layers in self.by_page.items())
 
     def split(self, groups: int) -> list[tuple[int, ...]]:
-        """Dealt out over so many groups, each with whole repeats of the pattern."""
+        """Dealt out over so many groups, each with whole repeats of the pattern.
+
+        Raises `NoCommonLayout` where there is no pattern.
+        """
         if groups == 1:
             return [self.layers]
-        pattern = list(zip(*self.by_page.values(), strict=False))
+        if not self.balanced:
+            raise NoCommonLayout("vLLM loses layers where it deals out windows of several widths")
+        pattern = list(zip(*self.by_page.values(), strict=True))
         return [
             tuple(layer for repeat in pattern[start::groups] for layer in repeat)
             for start in range(groups)

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import gcd
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
 from model_cards.dtypes import DTYPE_BYTES
 from planner.engine.kv_cache_dtypes import cached_token_bytes
+from planner.engine.refusal import RefusalKind, Unloadable
 from planner.memory.parallel import Indivisible, divide
+
+
+class NoCommonLayout(Unloadable):
+    """Caches that vLLM cannot lay out in one pool."""
+
+    kind = RefusalKind.KV_LAYOUT
 
 
 class SpecKind(Enum):
@@ -64,6 +72,7 @@ class KVCacheSpec:
     longest_kernel_block: int | None = None  # where blocks are split into kernel blocks
     state: RecurrentState | None = None
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
+    checkpoint_alignment: int | None = None  # tokens between states that its prefill hands out
     token_bytes: int = 0  # of one token, before any padding
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
     page_alignment: int = 1  # bytes that a page is a multiple of
@@ -72,6 +81,14 @@ class KVCacheSpec:
     def padded(self) -> bool:
         """Whether the page is longer than its tokens need."""
         return self.page_size_bytes > self.resized(self.block_size).page_size_bytes
+
+    @property
+    def stride_alignment(self) -> int:
+        """Bytes of a kernel block, if blocks are split into several; else 1."""
+        if self.longest_kernel_block is None:
+            return 1
+        kernel = gcd(self.longest_kernel_block, self.block_size)
+        return 1 if kernel == self.block_size else self.resized(kernel).page_size_bytes
 
     def resized(self, block_size: int) -> KVCacheSpec:
         """The same cache in blocks of another length."""
@@ -139,6 +156,7 @@ def one_type(specs: list[KVCacheSpec]) -> bool:
                 spec.kind is SpecKind.MAMBA
                 and spec.page_size_bytes == first.page_size_bytes
                 and spec.state_blocks == first.state_blocks
+                and spec.checkpoint_alignment == first.checkpoint_alignment
                 for spec in specs
             )
         case _:

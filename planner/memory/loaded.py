@@ -17,7 +17,7 @@ from planner.engine.device import DeviceFacts
 from planner.engine.releases import Release
 from planner.memory.buffers import RankBuffers, persistent_buffers
 from planner.memory.draft import draft_bytes
-from planner.memory.kernel_blocks import kernel_problem
+from planner.memory.kv_allocation import allocation_problem
 from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
 from planner.memory.kv_groups import KVCacheGroup, group_layers
 from planner.memory.lora import lora_bytes
@@ -47,7 +47,8 @@ class LoadedModel:
     stages: tuple[LoadedStage, ...]
     groups: tuple[KVCacheGroup, ...]
     caches: tuple[frozenset[int], ...]  # indices of the caches of each stage
-    problem: str | None = None  # why the attention kernels cannot take the blocks of the groups
+    block_outermost: bool = False  # pages of all layers lie side by side in a block
+    problem: str | None = None  # why the cache cannot be allocated as planned
 
     def kv_cache(
         self, pools: Sequence[int], config: ResolvedConfig, release: Release
@@ -62,6 +63,7 @@ class LoadedModel:
             auto_length=config.auto_length,
             null_block=bool(release.fact("null_block_reserved_in_fit_check")),
             blocks_override=config.given.num_gpu_blocks_override,
+            block_outermost=self.block_outermost,
         )
 
 
@@ -96,14 +98,17 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
         stages.append(LoadedStage(len(layers), share, buffers))
     caches = tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation))
     block_outermost = any(backend.block_outermost for backend in backends.values())
+    in_order = (c if isinstance(c, Attention) else None for c in (*card.caches(), *drafts))
     groups = group_layers(
         cache_specs(card, config, device, backends),
         caches,
         hybrid=config.hybrid_kv_cache,
         block_outermost=block_outermost,
     )
-    problem = None
-    if not block_outermost:  # else blocks are never split
-        in_order = (c if isinstance(c, Attention) else None for c in (*card.caches(), *drafts))
-        problem = kernel_problem(groups, [backends[c] if c is not None else None for c in in_order])
-    return LoadedModel(backends, tuple(stages), groups, caches, problem)
+    problem = allocation_problem(
+        groups,
+        caches,
+        [backends[c] if c is not None else None for c in in_order],
+        block_outermost=block_outermost,
+    )
+    return LoadedModel(backends, tuple(stages), groups, caches, block_outermost, problem)
