@@ -140,6 +140,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         multimodal_prefix=body.multimodal_prefix,
         largest_item_tokens=body.largest_item_tokens,
         deepstack_levels=body.deepstack_levels,
+        residual_block=body.residual_block,
         drafts=drafts,
         unreadable=body.unreadable,
         head=_head(method, body, facts.parameters) if method is not None else None,

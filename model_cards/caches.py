@@ -63,7 +63,8 @@ class RecurrentState:
     A convolution remembers `conv_kernel - 1` inputs of `conv_channels` features, and of
     `group_channels` more for each of `groups` groups (Mamba-2's B and C; a rank holds whole
     groups). `heads` temporal states of `head_elements` elements are kept in `dtype` (None: the
-    dtype of the convolution).
+    dtype of the convolution). `exports_states`: vLLM's class can hand out states from the middle
+    of a prefill, if its kernel for that runs on the GPU.
     """
 
     kind: StateKind
@@ -75,6 +76,7 @@ class RecurrentState:
     group_channels: int = 0
     key_size: int = 0  # of a head, where keys and values differ
     dtype: str | None = None
+    exports_states: bool = True
 
 
 Cache = Attention | RecurrentState

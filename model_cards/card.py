@@ -42,13 +42,15 @@ class Layer:
 class Tower:
     """An encoder beside the language model (vision, audio), with what projects its output.
 
-    `data_parallel`: `--mm-encoder-tp-mode data` keeps it whole on every rank.
+    `data_parallel`: `--mm-encoder-tp-mode data` keeps it whole on every rank. Where ranks do not
+    divide its `heads`, it stays whole too.
     """
 
     name: str
     modules: tuple[Module, ...]
     rotary: tuple[RotaryCache, ...] = ()
     data_parallel: bool = True
+    heads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class ModelCard:
     multimodal_prefix: bool = False  # the tokens of an image attend to each other
     largest_item_tokens: int = 0  # of an image or video, where a batch must hold it whole
     deepstack_levels: int = 0  # layers of the tower whose output joins the first decoder layers
+    residual_block: int = 0  # layers of which later ones attend to the sum; 0: to none
     drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
     head: Head | None = None  # None: a model of its own
     unreadable: str | None = None  # why vLLM stops at its config

@@ -80,6 +80,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "granite": {"max_position_embeddings": 2048},
     "granitemoehybrid": {"max_position_embeddings": 2048},
     "jamba": {"max_position_embeddings": 262144},
+    "kimi_linear": {"max_position_embeddings": 4096, "q_lora_rank": None},
     "llama": {"max_position_embeddings": 2048},
     "lfm2": {"max_position_embeddings": 128000},
     "nemotron_h": {"max_position_embeddings": 4096},

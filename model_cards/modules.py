@@ -48,7 +48,8 @@ class Linear:
     """A linear layer, fused as vLLM fuses it (`qkv_proj`, `gate_up_proj`).
 
     `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too. With
-    a `block` ranks get whole blocks of so many features, the last ones filled up with zeros.
+    a `block` ranks get whole blocks of so many features, the last ones filled up with zeros. A
+    rank's outputs together are filled up to a multiple of `row_alignment`.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Linear:
     format: WeightFormat
     fused: bool = False
     block: int | None = None
+    row_alignment: int = 1
 
     @property
     def elements(self) -> int:
@@ -74,7 +76,8 @@ class Experts:
     `gated` experts have gate, up and down projections; others up and down only. `trtllm`: their
     activation and routing are among those that TRT-LLM's 16-bit kernel knows (SiLU or squared
     ReLU; renormalized or sigmoid scores). `activation_parameters` are a limit, a slope and an
-    offset of the activation, as far as it has them.
+    offset of the activation, as far as it has them. Where ranks slice the experts, every slice is
+    padded to `smallest_slice`.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Experts:
     format: WeightFormat
     trtllm: bool = True
     activation_parameters: int = 0
+    smallest_slice: int = 1
 
     @property
     def up_outputs(self) -> tuple[int, ...]:
@@ -169,12 +173,16 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor that vLLM's class adds and no checkpoint has (scales, masks, absorbed matrices)."""
+    """A tensor that vLLM's class adds and no checkpoint has (scales, masks, absorbed matrices).
+
+    `fused_decode`: only where a fused kernel runs the decode steps of a recurrent layer.
+    """
 
     name: str
     size: int  # elements, on all ranks together where `sharded`
     dtype: str | None = None
     sharded: bool = False
+    fused_decode: bool = False
 
     @property
     def elements(self) -> int:

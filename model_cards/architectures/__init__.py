@@ -63,6 +63,8 @@ _FAMILIES: Final = {
     "GptOssForCausalLM": "gpt_oss",
     "Gemma4ForConditionalGeneration": "gemma4",
     "KimiK25ForConditionalGeneration": "kimi_k25",
+    "KimiK3ForConditionalGeneration": "kimi_k3",
+    "KimiLinearForCausalLM": "kimi_linear",
     "MambaForCausalLM": "mamba",
     "FalconMambaForCausalLM": "mamba",
     "Mamba2ForCausalLM": "mamba",

@@ -52,6 +52,7 @@ class Body:
     multimodal_prefix: bool = False
     largest_item_tokens: int = 0
     deepstack_levels: int = 0
+    residual_block: int = 0
     drafts: tuple[Draft, ...] = ()
     unreadable: str | None = None
     notes: tuple[str, ...] = ()

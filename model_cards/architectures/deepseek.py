@@ -23,7 +23,16 @@ from model_cards.architectures.decoder import (
 from model_cards.caches import Attention, AttentionKind, Cache
 from model_cards.card import Draft, Layer
 from model_cards.config import Config
-from model_cards.modules import Buffer, Embedding, Module, Output, RotaryCache, Shard, Tensor
+from model_cards.modules import (
+    Buffer,
+    Embedding,
+    Linear,
+    Module,
+    Output,
+    RotaryCache,
+    Shard,
+    Tensor,
+)
 from model_cards.quantization.formats import UNQUANTIZED
 from model_cards.quantization.scheme import QuantScheme
 
@@ -127,27 +136,24 @@ def _plain_attention(b: LayerBuilder) -> list[Module]:
     return b.attention(qkv_bias=bias, qk_norm=glm and b.config.boolean("use_qk_norm", False))
 
 
-def latent_attention(b: LayerBuilder, name: str = "self_attn") -> list[Module]:
+def latent_attention(
+    b: LayerBuilder, name: str = "self_attn", *, output_gate: bool = False
+) -> list[Module]:
     """MLA: down-projections whole on every rank, up-projections by heads.
 
-    vLLM absorbs the up-projection of keys and values into the queries and the output. From a
-    quantized `kv_b_proj` it makes those matrices in the model's dtype and keeps both.
+    An `output_gate` for every feature of the output is fused with the down-projections, where
+    both are. vLLM absorbs the up-projection of keys and values into the queries and the output.
+    From a quantized `kv_b_proj` it makes those matrices in the model's dtype and keeps both.
     """
     config = b.config
     heads, rope = config.integer("num_attention_heads"), config.integer("qk_rope_head_dim")
     nope, value = config.integer("qk_nope_head_dim"), config.integer("v_head_dim")
     latent, query = config.integer("kv_lora_rank"), _q_lora_rank(config)
+    gate = Output("g_proj", heads, value)
     modules: list[Module]
     if query is not None:
-        down = [Output("q_a_proj", query), Output("kv_a_proj_with_mqa", latent + rope)]
         modules = [
-            b.linear(
-                f"{name}.fused_qkv_a_proj",
-                b.hidden,
-                down,
-                Shard.REPLICATED,
-                parts=("q_a_proj", "kv_a_proj_with_mqa"),
-            ),
+            _fused_down(b, name, query, latent + rope, gate if output_gate else None),
             b.norm(f"{name}.q_a_layernorm", query),
             b.linear(f"{name}.q_b_proj", query, [Output("q", heads, nope + rope)], Shard.COLUMN),
         ]
@@ -156,6 +162,8 @@ def latent_attention(b: LayerBuilder, name: str = "self_attn") -> list[Module]:
             b.replicated(f"{name}.kv_a_proj_with_mqa", b.hidden, latent + rope),
             b.linear(f"{name}.q_proj", b.hidden, [Output("q", heads, nope + rope)], Shard.COLUMN),
         ]
+        if output_gate:
+            modules.append(b.linear(f"{name}.g_proj", b.hidden, [gate], Shard.COLUMN))
     up = [Output("kv", heads, nope + value)]
     kv_b = b.linear(f"{name}.kv_b_proj", latent, up, Shard.COLUMN)
     modules += [
@@ -168,6 +176,21 @@ def latent_attention(b: LayerBuilder, name: str = "self_attn") -> list[Module]:
         absorbed = heads * latent * (nope + value)
         modules.append(Buffer(f"{name}.absorbed_kv_b", absorbed, None, sharded=True))
     return modules
+
+
+def _fused_down(b: LayerBuilder, name: str, query: int, latent: int, gate: Output | None) -> Linear:
+    """The down-projections, whole on every rank, and the output gate, which ranks share."""
+    parts: tuple[str, ...] = ("q_a_proj", "kv_a_proj_with_mqa")
+    if gate is None:
+        down = [Output("q_a_proj", query), Output("kv_a_proj_with_mqa", latent)]
+        return b.linear(f"{name}.fused_qkv_a_proj", b.hidden, down, Shard.REPLICATED, parts=parts)
+    outputs = [
+        Output("q_a_proj", 1, query, replicable=True),
+        Output("kv_a_proj_with_mqa", 1, latent, replicable=True),
+        gate,
+    ]
+    parts = (*parts, "g_proj")
+    return b.linear(f"{name}.fused_qkv_a_g_proj", b.hidden, outputs, Shard.COLUMN, parts=parts)
 
 
 def _q_lora_rank(config: Config) -> int | None:

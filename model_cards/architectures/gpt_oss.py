@@ -17,6 +17,8 @@ from model_cards.config import Config
 from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
+_ACTIVATION_PARAMETERS = 3  # of a SwiGLU with a slope, an offset and a limit
+
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
@@ -33,7 +35,10 @@ def build(config: Config, scheme: QuantScheme) -> Body:
                 *b.attention(qkv_bias=True, o_bias=True),
                 Tensor("self_attn.sinks", (heads,), sharded=True),
                 b.replicated("mlp.router", b.hidden, experts, bias=True, quantized=False),
-                b.experts(experts, active, width, bias=True),
+                replace(
+                    b.experts(experts, active, width, bias=True),
+                    activation_parameters=_ACTIVATION_PARAMETERS,
+                ),
                 b.norm("input_layernorm"),
                 b.norm("post_attention_layernorm"),
             ),

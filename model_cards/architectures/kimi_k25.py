@@ -6,18 +6,12 @@ from dataclasses import replace
 
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.deepseek import text_body
-from model_cards.architectures.towers.moonvit import vision_tower
+from model_cards.architectures.towers.moonvit import kimi_towers
 from model_cards.config import Config
-from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
+from model_cards.quantization.scheme import QuantScheme
 
 
 def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
-    text, vision = config.text, config.section("vision_config")
-    body = text_body(text, scheme, root="language_model.", head="language_model.lm_head")
-    if vision is None:
-        return body
-    # vLLM's class leaves the tower of a compressed-tensors checkpoint unquantized.
-    of_tower = NO_QUANTIZATION if scheme.method == "compressed-tensors" else scheme
-    tower = vision_tower(vision, of_tower, text.integer("hidden_size"))
-    return replace(body, towers=(tower,))
+    body = text_body(config.text, scheme, root="language_model.", head="language_model.lm_head")
+    return replace(body, towers=kimi_towers(config, scheme))

@@ -23,12 +23,14 @@ _SCHEMES: Final = {
     "modelopt": ("modelopt", "modelopt_scheme"),
     "modelopt_fp4": ("modelopt", "modelopt_scheme"),
 }
-# model_type -> quant_method -> what vLLM takes instead (`override_quantization_method`).
+# model_type -> quant_method or format -> what vLLM takes instead (`override_quantization_method`,
+# `verify_and_update_model_config`).
 _OVERRIDES: Final[Mapping[str, Mapping[str, str]]] = {
     "deepseek_v4": {"fp8": "deepseek_v4_fp8"},
+    "kimi_k3": {"mxfp4-pack-quantized": "mxfp4"},
 }
 # Keys beside `quantization_config` that a method reads too.
-_FROM_CONFIG: Final = ("expert_dtype",)
+_FROM_CONFIG: Final = ("expert_dtype", "model_type")
 
 
 def quantization_settings(config: Config, side_file: Config | None = None) -> Config | None:
@@ -70,7 +72,8 @@ def read_scheme(
     method = quantization_method(settings) if settings is not None else None
     if settings is None or method is None:
         return NO_QUANTIZATION
-    method = _OVERRIDES.get(config.model_type, {}).get(method, method)
+    instead = _OVERRIDES.get(config.model_type, {})
+    method = instead.get(settings.string("format", ""), instead.get(method, method))
     if method not in _SCHEMES:
         raise UnmodelledQuantization(f"{settings.where}: quantization {method!r} is not modelled")
     settings = settings.merged({key: config.raw(key) for key in _FROM_CONFIG if key in config})

@@ -9,6 +9,8 @@ from model_cards.errors import UnmodelledQuantization
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.integers import Int8, PackedInt
+from model_cards.quantization.mxfp4 import GROUP as MXFP4_GROUP
+from model_cards.quantization.mxfp4 import Mxfp4
 from model_cards.quantization.nvfp4 import Nvfp4
 from model_cards.quantization.scheme import (
     QuantScheme,
@@ -77,6 +79,8 @@ def _group_format(group: Config, packing: str) -> WeightFormat:
     strategy = weights.string("strategy", "tensor")
     grouped = group_size(weights, "group_size", -1)
     static = inputs is not None and not inputs.raw("dynamic")  # true, false or "local"
+    if kind == "float" and bits == 4 and grouped == MXFP4_GROUP:
+        return Mxfp4(quantized_input=inputs is not None)
     if kind == "float" and bits == 4:
         return Nvfp4(grouped if grouped > 0 else 16, quantized_input=inputs is not None)
     if kind == "float" and bits == 8:

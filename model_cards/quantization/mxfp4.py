@@ -1,6 +1,6 @@
 """MXFP4: 4-bit floats with a power-of-two scale for every 32 inputs.
 
-`quant_method: mxfp4` checkpoints (gpt-oss) store their routed experts so; the rest is unquantized.
+vLLM's `mxfp4` (gpt-oss, Kimi K3) is for routed experts alone; the rest is unquantized.
 """
 
 from __future__ import annotations
@@ -60,4 +60,4 @@ class Mxfp4Scheme(QuantScheme):
 
     def experts(self, prefix: str) -> WeightFormat:
         """See `QuantScheme`."""
-        return Mxfp4()
+        return Mxfp4(quantized_input=self.config.string("model_type", "") != "gpt_oss")

@@ -50,29 +50,44 @@ def persistent_buffers(
     backends: Backends,
     layers: tuple[Layer, ...],
     *,
-    first_stage: bool,
+    before: int,
     last_stage: bool,
 ) -> RankBuffers:
-    """Buffers of one rank of the stage with these layers; a draft is on the last stage."""
+    """Buffers of one rank of the stage with these layers, behind `before` others.
+
+    A draft is on the last stage.
+    """
     seqs, tokens = config.max_num_seqs, config.max_num_batched_tokens
     sampler = 0
     if config.model_runner_v2 and last_stage:
         sampler = seqs * card.vocab_size * 4 + seqs * -(-card.vocab_size // 32) * 4
     inputs = tokens * (4 + 8 + 1) + 12 * seqs if config.model_runner_v2 else 0
-    # Hidden states and the residual apart from them, or the streams that are both.
-    states = card.residual_streams if card.residual_streams > 1 else 2
-    hidden = 0 if first_stage else states * tokens * card.hidden_size * config.dtype_bytes
+    hidden = _received(card, before) * tokens * card.hidden_size * config.dtype_bytes
     return RankBuffers(
         sampler,
         inputs,
         hidden,
         _flashinfer_bytes(card, config, device, backends),
-        _deepstack_bytes(card, config) if first_stage else 0,
+        _deepstack_bytes(card, config) if before == 0 else 0,
         _sparse_bytes(config, backends, layers, last_stage=last_stage)
         + _block_picks_bytes(card, config),
         _streams_bytes(card, config) if last_stage else 0,
         _draft_bytes(card, config) if last_stage else 0,
     )
+
+
+def _received(card: ModelCard, before: int) -> int:
+    """Vectors of the hidden size that a stage receives for every token.
+
+    Hidden states and the residual apart from them, or one for every block of layers; or the
+    streams that are both.
+    """
+    if before == 0:
+        return 0
+    if card.residual_streams > 1:
+        return card.residual_streams
+    blocks = ceil_div(before, card.residual_block) if card.residual_block else 1
+    return 1 + blocks
 
 
 def _streams_bytes(card: ModelCard, config: ResolvedConfig) -> int:

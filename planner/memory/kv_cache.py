@@ -73,10 +73,8 @@ def cache_specs(
             sizes.state,
             max(size, sizes.state_page_bytes),
             state=state,
-            state_blocks=state_blocks(
-                state, device, config.release, align=config.prefix_caching, speculative=drafted
-            ),
-            checkpoint_alignment=checkpoint_alignment(state, device, config.release),
+            state_blocks=state_blocks(state, device, config),
+            checkpoint_alignment=checkpoint_alignment(state, device, config),
         )
     drafts = config.speculation.attention_layers() if config.speculation is not None else ()
     shared = config.given.decode_context_parallel_size  # of the target's whole caches
@@ -129,7 +127,7 @@ def _checkpoint_alignment(card: ModelCard, config: ResolvedConfig, device: Devic
     """Tokens that blocks are a multiple of where all layers keep states inside a prefill."""
     if not config.release.fact("hybrid_blocks_fit_checkpoints"):
         return 1
-    found = [checkpoint_alignment(state, device, config.release) for state in card.states]
+    found = [checkpoint_alignment(state, device, config) for state in card.states]
     known = [alignment for alignment in found if alignment is not None]
     return lcm(*known) if len(known) == len(found) else 1
 

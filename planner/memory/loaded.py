@@ -80,7 +80,7 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
     layout = layout_of(card, config, device)
     weights = weights_per_stage(card, layout)
     last = len(weights) - 1
-    stages = []
+    stages: list[LoadedStage] = []
     for index, layers in enumerate(stage_layers(card, given.pipeline_parallel_size)):
         share = weights[index].beside(
             draft=draft_bytes(card, config.speculation, layout) if index == last else 0,
@@ -92,7 +92,7 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
             device,
             backends,
             layers,
-            first_stage=index == 0,
+            before=sum(stage.layers for stage in stages),
             last_stage=index == last,
         )
         stages.append(LoadedStage(len(layers), share, buffers))

@@ -41,7 +41,9 @@ def local_linear(linear: Linear, ranks: int) -> tuple[int, tuple[int, ...]]:
         return _in_blocks(linear, sizes, linear.block, ranks)
     match linear.shard:
         case Shard.COLUMN:
-            return linear.inputs, tuple(local_output(output, ranks) for output in linear.outputs)
+            outputs = tuple(local_output(output, ranks) for output in linear.outputs)
+            padding = -sum(outputs) % linear.row_alignment
+            return linear.inputs, (*outputs, padding) if padding else outputs
         case Shard.ROW:
             return divide(f"{linear.name} inputs", linear.inputs, ranks), sizes
         case Shard.REPLICATED:
@@ -73,6 +75,8 @@ def local_experts(experts: Experts, ranks: int, *, expert_parallel: int) -> tupl
     """
     if expert_parallel > 1:
         return -(-experts.count // expert_parallel), experts.intermediate
+    if ranks > 1 and experts.intermediate // ranks < experts.smallest_slice:
+        return experts.count, experts.smallest_slice
     return experts.count, divide("the experts' intermediate size", experts.intermediate, ranks)
 
 

@@ -137,8 +137,9 @@ def _mxfp4_experts_bytes(
 ) -> int:
     """MXFP4 experts, padded for their kernel.
 
-    Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4, and keeps fp32
-    biases. TRT-LLM's keeps two int64 permutations of the rows of gate and up.
+    Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4. TRT-LLM keeps
+    int64 permutations of all rows, for weights, scales and biases, and parameters of the activation
+    for every expert. The biases of both are fp32.
     """
     assert isinstance(experts.format, Mxfp4)
     kernel, tile = mxfp4_kernel(experts.format, capability)
@@ -146,7 +147,7 @@ def _mxfp4_experts_bytes(
     inner = ceil_div(intermediate, tile.intermediate) * tile.intermediate
     rows = len(experts.up_outputs) * inner
     weights = (rows * hidden + hidden * inner) // 2
-    bias_bytes = 4 if kernel is MoeKernel.TRITON else 2
+    bias_bytes = 2 if kernel is MoeKernel.MARLIN else 4
     biases = (rows + hidden) * bias_bytes if experts.bias else 0
 
     def scales(outputs: int, inputs: int) -> int:
@@ -156,7 +157,10 @@ def _mxfp4_experts_bytes(
         return outputs * groups
 
     each = weights + scales(rows, hidden) + scales(hidden, inner) + biases
-    return count * each + (2 * 8 * rows if kernel is MoeKernel.TRTLLM else 0)
+    if kernel is not MoeKernel.TRTLLM:
+        return count * each
+    permuted = 3 if experts.bias else 2
+    return count * (each + 4 * experts.activation_parameters) + permuted * 8 * (rows + hidden)
 
 
 def _shard_block(block: int, hidden: int, intermediate: int) -> int:

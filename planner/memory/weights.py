@@ -24,6 +24,7 @@ from model_cards.modules import (
 from planner.engine.deepseek_v4 import padded_heads
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
+from planner.engine.recurrent import has_fused_decode
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
 from planner.memory.repacking import Capability, experts_bytes, linear_bytes
 
@@ -40,6 +41,7 @@ class Layout:
     eager: bool = False
     encoders: bool = True  # not with --language-model-only
     encoders_split: bool = True  # not with --mm-encoder-tp-mode data
+    fused_decode: bool = False  # a kernel runs the whole decode step of recurrent layers
 
 
 def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> Layout:
@@ -55,6 +57,7 @@ def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> L
         eager=given.enforce_eager,
         encoders=not given.language_model_only,
         encoders_split=given.mm_encoder_tp_mode != "data",
+        fused_decode=any(has_fused_decode(state, device, config) for state in card.states),
     )
 
 
@@ -151,7 +154,9 @@ def encoder_bytes(card: ModelCard, layout: Layout) -> int:
     whole = replace(layout, tensor_parallel_size=1)
     total = 0
     for tower in card.towers:
-        of = whole if tower.data_parallel and not layout.encoders_split else layout
+        indivisible = tower.heads is not None and tower.heads % layout.tensor_parallel_size
+        asked = tower.data_parallel and not layout.encoders_split
+        of = whole if asked or indivisible else layout
         total += sum(module_bytes(module, of) for module in tower.modules)
         total += sum(rotary_bytes(cache, of) for cache in tower.rotary)
     return total
@@ -191,6 +196,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
         case Bulk():
             return -(-module.bytes // ranks)
         case Buffer():
+            if module.fused_decode and not layout.fused_decode:
+                return 0
             size = module.size // ranks if module.sharded else module.size
             return size * (DTYPE_BYTES[module.dtype] if module.dtype else width)
 

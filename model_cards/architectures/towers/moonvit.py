@@ -1,4 +1,7 @@
-"""MoonViT with temporal position embeddings, and the projector that merges its patches (Kimi)."""
+"""MoonViT with temporal position embeddings, and the projector that merges its patches (Kimi).
+
+Kimi K3's has RMSNorms, no biases, and attention wider than its hidden state.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,22 @@ from model_cards.architectures.towers.qwen3_vl import layer_norm
 from model_cards.card import Tower
 from model_cards.config import Config
 from model_cards.modules import Buffer, Module, Output, Shard, Tensor
-from model_cards.quantization.scheme import QuantScheme
+from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
 
 
-def vision_tower(vision: Config, scheme: QuantScheme, out: int) -> Tower:
+def kimi_towers(config: Config, scheme: QuantScheme) -> tuple[Tower, ...]:
+    """The tower of a Kimi model, none for a config without one.
+
+    vLLM's classes leave the tower of a compressed-tensors checkpoint unquantized.
+    """
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    of_tower = NO_QUANTIZATION if scheme.method == "compressed-tensors" else scheme
+    return (_vision_tower(vision, of_tower, config.text.integer("hidden_size")),)
+
+
+def _vision_tower(vision: Config, scheme: QuantScheme, out: int) -> Tower:
     """vLLM's `MoonViT3dPretrainedModel` and `KimiK25MultiModalProjector`; `out` is the width of
     the language model.
     """
@@ -19,31 +34,57 @@ def vision_tower(vision: Config, scheme: QuantScheme, out: int) -> Tower:
     frames = vision.integer("init_pos_emb_time", 4)
     modules: list[Module] = [
         Tensor("patch_embed.proj", (hidden, 3, patch, patch)),
-        Tensor("patch_embed.proj.bias", (hidden,)),
+        *(
+            [Tensor("patch_embed.proj.bias", (hidden,))]
+            if _biased(vision, "patch_embed_proj")
+            else ()
+        ),
         Tensor("patch_embed.pos_emb", (height, width, hidden)),
-        Buffer("patch_embed.pos_emb.time_weight", frames * hidden),
+        # vLLM's classes cast an unquantized tower, and with it this table of sines.
+        Buffer(
+            "patch_embed.pos_emb.time_weight", frames * hidden, "float32" if scheme.method else None
+        ),
     ]
     for index in range(vision.integer("vt_num_hidden_layers")):
         b = LayerBuilder(
             vision.merged({"hidden_size": hidden}), scheme, f"vision_tower.encoder.blocks.{index}"
         )
         modules += _block(b)
-    modules += layer_norm("encoder.final_layernorm", hidden)
-    return Tower("vision", (*modules, *_projector(vision, scheme, hidden, out)))
+    modules += _norm(vision, "encoder.final_layernorm", hidden)
+    return Tower(
+        "vision",
+        (*modules, *_projector(vision, scheme, hidden, out)),
+        heads=vision.integer("vt_num_attention_heads"),
+    )
 
 
 def _block(b: LayerBuilder) -> list[Module]:
-    hidden, heads = b.hidden, b.config.integer("vt_num_attention_heads")
-    inner = b.config.integer("vt_intermediate_size")
-    qkv = [Output(name, heads, hidden // heads) for name in ("q", "k", "v")]
+    config = b.config
+    hidden, heads = b.hidden, config.integer("vt_num_attention_heads")
+    inner, attended = (
+        config.integer("vt_intermediate_size"),
+        config.integer("qkv_hidden_size", hidden),
+    )
+    qkv = [Output(name, heads, attended // heads) for name in ("q", "k", "v")]
+    attn_bias, linear_bias = _biased(config, "attn"), _biased(config, "linear")
     return [
-        *layer_norm("norm0", hidden),
-        *layer_norm("norm1", hidden),
-        b.linear("wqkv", hidden, qkv, Shard.COLUMN, bias=True),
-        b.row("wo", hidden, hidden, bias=True),
-        b.column("mlp.fc0", hidden, inner, bias=True),
-        b.row("mlp.fc1", inner, hidden, bias=True),
+        *_norm(config, "norm0", hidden),
+        *_norm(config, "norm1", hidden),
+        b.linear("wqkv", hidden, qkv, Shard.COLUMN, bias=attn_bias),
+        b.row("wo", attended, hidden, bias=attn_bias),
+        b.column("mlp.fc0", hidden, inner, bias=linear_bias),
+        b.row("mlp.fc1", inner, hidden, bias=linear_bias),
     ]
+
+
+def _biased(vision: Config, name: str) -> bool:
+    return vision.boolean(f"{name}_bias", True)
+
+
+def _norm(vision: Config, name: str, size: int) -> list[Module]:
+    if vision.string("norm_type", "layernorm") == "rmsnorm":
+        return [Tensor(name, (size,))]
+    return layer_norm(name, size)
 
 
 def _projector(vision: Config, scheme: QuantScheme, hidden: int, out: int) -> list[Module]:
@@ -51,8 +92,9 @@ def _projector(vision: Config, scheme: QuantScheme, hidden: int, out: int) -> li
     for side in vision.integers("merge_kernel_size", minimum=1) or (2, 2):
         merged *= side
     b = LayerBuilder(vision.merged({"hidden_size": hidden}), scheme, "mm_projector")
+    normed_last = vision.string("mm_projector_type", "patchmerger") == "patchmergerv2"
     return [
-        *layer_norm("pre_norm", hidden),
-        b.replicated("linear_1", merged, merged, bias=True),
-        b.replicated("linear_2", merged, out, bias=True),
+        *([b.norm("post_norm", out)] if normed_last else layer_norm("pre_norm", hidden)),
+        b.replicated("linear_1", merged, merged, bias=not normed_last),
+        b.replicated("linear_2", merged, out, bias=not normed_last),
     ]
