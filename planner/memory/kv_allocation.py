@@ -26,11 +26,12 @@ def allocation_problem(
     """
     if block_outermost:  # blocks are never split then
         return _missing_group(groups, stages)
-    for group in groups:
-        own = {backend for layer in group.layers if (backend := backends[layer]) is not None}
-        problem = _kernel_problem(group, own)
-        if problem is not None:
-            return problem
+    for stage in stages:
+        for group in groups:
+            own = {backends[layer] for layer in group.layers if layer in stage}
+            problem = _kernel_problem(group, [each for each in own if each is not None])
+            if problem is not None:
+                return problem
     return None
 
 
