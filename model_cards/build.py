@@ -209,7 +209,7 @@ def _estimated(
         parameters = _count(body)
     if parameters is None and stored is None:
         raise UnsupportedModel(
-            f"{config.where}: {', '.join(config.architectures) or config.model_type} is not "
+            f"{config.where}: {', '.join(config.architectures) or 'its architecture'} is not "
             "modelled and its size is not known; a folder with its safetensors files, or access "
             "to the Hub, would give it"
         )

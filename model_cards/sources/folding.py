@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+_NUMBER = re.compile(r"(?<=\.)(?:0|[1-9]\d*)(?=\.)")  # leading zeros would be lost
 _RANGE = re.compile(r"\{(\d+)-(\d+)\}")
 
 

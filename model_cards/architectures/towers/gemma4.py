@@ -63,7 +63,11 @@ def audio_tower(audio: Config, scheme: QuantScheme, out: int) -> Tower:
     hidden, width = audio.integer("hidden_size", 1024), audio.integer("output_proj_dims", 1536)
     if scheme.method not in _ANY_SIZE and hidden % _KERNEL_TILE:
         scheme = NO_QUANTIZATION
-    first, second = audio.integers("subsampling_conv_channels", minimum=1) or (128, 32)
+    channels = audio.integers("subsampling_conv_channels", minimum=1) or (128, 32)
+    if len(channels) != 2:
+        raise audio.fail("subsampling_conv_channels", "two numbers")
+    first, second = channels
+    audio = audio.merged({"hidden_size": hidden})
     b = LayerBuilder(audio, scheme, "model.audio_tower")
     modules: list[Module] = [
         Tensor("subsample.layer0.conv", (first, 1, 3, 3)),
