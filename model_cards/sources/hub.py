@@ -6,6 +6,7 @@ HF_HOME, HF_HUB_OFFLINE). Only config files are fetched, never weights, never co
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ from model_cards.sources.local import folder_facts
 
 # A user waits this long for a slow or dead Hub before the next source is taken.
 DEADLINE_SECONDS: Final = 3.0
+
+_THREAD: Final = "model_cards.hub"
 
 T = TypeVar("T")
 
@@ -120,7 +123,9 @@ def _with_deadline(work: Callable[[], T]) -> T:
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=run, name="hub", daemon=True)
+    for handler in logging.getLogger("huggingface_hub").handlers:
+        handler.addFilter(_is_not_ours)
+    thread = threading.Thread(target=run, name=_THREAD, daemon=True)
     thread.start()
     thread.join(DEADLINE_SECONDS)
     if results:
@@ -128,6 +133,11 @@ def _with_deadline(work: Callable[[], T]) -> T:
     if errors:
         raise _translate(errors[0]) from None
     raise HubUnavailable(f"the Hub did not answer within {DEADLINE_SECONDS:.0f} s")
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    """Keeps huggingface_hub's warnings about retries off the terminal: the caller has moved on."""
+    return record.threadName != _THREAD
 
 
 def _translate(error: BaseException) -> BaseException:

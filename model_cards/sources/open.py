@@ -67,10 +67,10 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
 def _unknown(reference: str, revision: str | None, problem: CardError) -> CardError:
     if isinstance(problem, GatedModel):
         return GatedModel(f"{reference}: {problem}.")
-    close = [name for name in near_misses(reference) if name.lower() != reference.lower()]
-    hint = f" Did you mean {' or '.join(close)}?" if close else ""
     if revision is not None:
-        return UnknownModel(f"Cannot open revision {revision} of {reference}: {problem}.{hint}")
+        return UnknownModel(f"Cannot open revision {revision} of {reference}: {problem}.")
+    close = near_misses(reference)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
     if isinstance(problem, HubUnavailable):
         return UnknownModel(
             f"Unknown model {reference}: not in the bundled catalogue, and {problem}.{hint}"

@@ -1,0 +1,186 @@
+"""A Hub on the loopback interface that answers as huggingface.co does, as far as a card needs it.
+
+`GET /api/models/{id}[/revision/{revision}]` gives the repository's description, `HEAD` and `GET`
+`/{id}/resolve/{revision}/{file}` a file, with the headers and error codes that huggingface_hub
+reads. Every request about a model is kept (huggingface_hub also asks for what concerns itself).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+_INFO = re.compile(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?$")
+_FILE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$")
+
+
+@dataclass
+class Repo:
+    """One model repository at its main revision; `tags` name further ones."""
+
+    files: dict[str, Any]  # bytes, or what to write as JSON
+    elements: dict[str, int] | None = None  # of each dtype, as the Hub counts safetensors
+    license: Any = "apache-2.0"
+    tags: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gated: bool = False
+    private: bool = False
+    info: dict[str, Any] = field(default_factory=dict)  # over the usual description
+
+    def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        """Commit and files of a revision by its name or commit."""
+        for name, files in {"main": self.files, **self.tags}.items():
+            commit = hashlib.sha1(name.encode()).hexdigest()
+            if revision in (name, commit):
+                return commit, {path: _bytes(content) for path, content in files.items()}
+        return None
+
+
+def _bytes(content: Any) -> bytes:
+    return content if isinstance(content, bytes) else json.dumps(content).encode()
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    token: str | None  # the whole Authorization header
+
+
+class Answer(NamedTuple):
+    """What is sent whatever was asked for."""
+
+    status: int
+    body: bytes = b""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+class FakeHub(ThreadingHTTPServer):
+    """The server; change its fields before asking it.
+
+    A delay ends when the server closes.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.repos: dict[str, Repo] = {}
+        self.renamed: dict[str, str] = {}
+        self.tokens: set[str] = set()  # valid ones
+        self.granted: set[str] = set()  # those that may read gated repositories
+        self.delay: dict[str, float] = {}  # seconds, by a part of the path
+        self.answers: dict[str, Answer] = {}  # by a part of the path
+        self.requests: list[Request] = []
+        self.closing = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def serving() -> Iterator[FakeHub]:
+    hub = FakeHub()
+    thread = threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        hub.closing.set()
+        hub.shutdown()
+        hub.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FakeHub
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._send(self._answer())
+
+    def do_GET(self) -> None:
+        answer = self._answer()
+        self._send(answer)
+        self.wfile.write(answer.body)
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+
+    def _answer(self) -> Answer:
+        hub, path = self.server, self.path.partition("?")[0]
+        token = self.headers.get("Authorization")
+        info, file = _INFO.match(path), _FILE.match(path)
+        if info or file:
+            hub.requests.append(Request(self.command, path, token))
+        for part, seconds in hub.delay.items():
+            if part in path:
+                hub.closing.wait(seconds)
+        for part, answer in hub.answers.items():
+            if part in path:
+                return answer
+        if token is not None and token.removeprefix("Bearer ") not in hub.tokens:
+            # As the Hub words it, without an error code.
+            return Answer(401, b'{"error":"Invalid credentials in Authorization header"}')
+        match = info or file
+        if match is None:
+            return Answer(404)
+        repo_id = match[1]
+        if repo_id in hub.renamed:
+            location = self.path.replace(repo_id, hub.renamed[repo_id])
+            return Answer(307, headers={"Location": location})
+        repo = hub.repos.get(repo_id)
+        if repo is None or (repo.private and token is None):
+            # The Hub does not tell strangers whether a repository exists.
+            status = 401 if token is None else 404
+            return _error(status, "RepoNotFound", "Repository not found")
+        if file and repo.gated and (token or "").removeprefix("Bearer ") not in hub.granted:
+            # 401 without a token, 403 with one whose owner was not let in.
+            status = 401 if token is None else 403
+            return _error(status, "GatedRepo", f"Access to model {repo_id} is restricted.")
+        revision = match[2] or "main"
+        found = repo.at(revision)
+        if found is None:
+            return _error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        commit, files = found
+        return _file(commit, files, file[3]) if file else _info(repo_id, repo, commit, files)
+
+
+def _info(repo_id: str, repo: Repo, commit: str, files: dict[str, bytes]) -> Answer:
+    info: dict[str, Any] = {
+        "_id": "0" * 24, "id": repo_id, "modelId": repo_id, "sha": commit,
+        "author": repo_id.partition("/")[0], "private": repo.private,
+        "gated": "manual" if repo.gated else False, "disabled": False, "downloads": 1,
+        "likes": 1, "tags": [], "siblings": [{"rfilename": name} for name in files],
+        "cardData": {"license": repo.license},
+    }  # fmt: skip
+    if repo.elements is not None:
+        total = sum(repo.elements.values())
+        info["safetensors"] = {"parameters": repo.elements, "total": total}
+    body = json.dumps(info | repo.info).encode()
+    return Answer(200, body, {"Content-Type": "application/json"})
+
+
+def _file(commit: str, files: dict[str, bytes], name: str) -> Answer:
+    if name not in files:
+        missing = _error(404, "EntryNotFound", "Entry not found")
+        return missing._replace(headers={**missing.headers, "X-Repo-Commit": commit})
+    etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
+    return Answer(200, files[name], {"ETag": etag, "X-Repo-Commit": commit})
+
+
+def _error(status: int, code: str, message: str) -> Answer:
+    headers = {"X-Error-Code": code, "X-Error-Message": message}
+    return Answer(status, json.dumps({"error": message}).encode(), headers)
