@@ -1,10 +1,11 @@
-"""Devices described by hand: "custom:24GiB@1008,bf16=165,cc=8.9" and "cpu:64GiB@80"."""
+"""Devices described by hand: "custom:24GiB@1008,bf16=165,cc=8.9" and "cpu:64GiB@80,amx_tile"."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
 
+from hardware_db.cpu import CPU_FLAGS
 from hardware_db.errors import InvalidRig, quoted
 from hardware_db.gpu import DenseRates, Gpu, GpuMemory, memory_of
 from hardware_db.units import exact_size, parse_size
@@ -86,13 +87,24 @@ def custom_text(gpu: Gpu, total_bytes: int | None) -> str:
 
 
 def parse_cpu(text: str) -> Gpu:
-    """``SIZE[@GB/s]`` as vLLM's CPU backend: system memory and, if given, its bandwidth."""
-    total, bandwidth = _size_and_bandwidth(text, CPU_EXAMPLE)
-    return cpu_gpu(memory_of(total, "given", type="system", unified=True), bandwidth)
+    """``SIZE[@GB/s][,amx_tile][,avx512_bf16]`` as a CPU.
+
+    Its memory, its bandwidth if given, and which of those instructions it has. Raises
+    :class:`InvalidRig`.
+    """
+    head, *flags = (part.strip() for part in text.split(","))
+    total, bandwidth = _size_and_bandwidth(head, CPU_EXAMPLE)
+    for flag in flags:
+        if flag not in CPU_FLAGS:
+            raise _invalid(f"{quoted(flag)} is not one of {', '.join(CPU_FLAGS)}", CPU_EXAMPLE)
+    memory = memory_of(total, "given", type="system", unified=True)
+    return cpu_gpu(memory, bandwidth, tuple(flag for flag in CPU_FLAGS if flag in flags))
 
 
-def cpu_gpu(memory: GpuMemory, bandwidth_gbs: float | None = None) -> Gpu:
-    """The CPU as a device."""
+def cpu_gpu(
+    memory: GpuMemory, bandwidth_gbs: float | None = None, flags: tuple[str, ...] = ()
+) -> Gpu:
+    """The CPU as a device, with those instructions of `CPU_FLAGS` that it has."""
     return Gpu(
         slug="cpu",
         name="CPU",
@@ -102,12 +114,15 @@ def cpu_gpu(memory: GpuMemory, bandwidth_gbs: float | None = None) -> Gpu:
         memory=memory,
         bandwidth_gbs=bandwidth_gbs,
         bandwidth_check=None if bandwidth_gbs is None else "given",
+        cpu_flags=flags,
     )
 
 
 def cpu_text(gpu: Gpu, total_bytes: int | None) -> str:
     """``gpu`` as text that reads back."""
-    return "cpu" if total_bytes is None else "cpu:" + _head(total_bytes, gpu.bandwidth_gbs)
+    if total_bytes is None:
+        return "cpu"
+    return "cpu:" + ",".join((_head(total_bytes, gpu.bandwidth_gbs), *gpu.cpu_flags))
 
 
 def _head(total_bytes: int | None, bandwidth_gbs: float | None) -> str:

@@ -209,6 +209,8 @@ class Gpu:
     nvlink: NvLink | None = None
     pcie: Pcie | None = None
     prices: tuple[Price, ...] = ()
+    cpu_flags: tuple[str, ...] = ()
+    """Of a CPU: instructions that vLLM's kernels ask for, as Linux names them."""
     note: str | None = None
     confidence: Literal["high", "medium", "low"] = "low"
     sources: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 rig   = [nodes "x"] group { "+" group } [ "+nvlink" ]
 group = [count "x"] device
-device = name [":" usable memory] | "custom:" ... | "cpu" [":" memory ["@" GB/s]]
+device = name [":" usable memory] | "custom:" ... | "cpu" [":" memory ["@" GB/s] {"," instruction}]
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from hardware_db.catalogue import find_gpu, match_gpu
+from hardware_db.cpu import cpu_flags, cpu_memory
 from hardware_db.custom import cpu_gpu, cpu_text, custom_text, parse_cpu, parse_custom
 from hardware_db.errors import HardwareError, InvalidRig, UnknownGpu, quoted
 from hardware_db.gpu import Gpu, memory_of
-from hardware_db.host import host_memory
 from hardware_db.link import Link, default_link, nvlink
 from hardware_db.rig import Device, Rig, sized, unique
 from hardware_db.units import exact_size, gib, parse_size
@@ -163,11 +163,11 @@ def _device(text: str) -> tuple[Device, str | None] | None:
 
 
 def _this_cpu() -> Device:
-    host = host_memory()
+    host = cpu_memory()
     total = None if host is None else host.total_bytes
-    gpu = cpu_gpu(memory_of(total, "live", type="system", unified=True))
+    memory = memory_of(total, "live", type="system", unified=True)
     free = None if host is None else host.available_bytes
-    return Device(gpu, total, free_bytes=free, live=host is not None)
+    return Device(cpu_gpu(memory, flags=cpu_flags()), total, free_bytes=free, live=host is not None)
 
 
 def _no_device(text: str, whole: str) -> HardwareError:

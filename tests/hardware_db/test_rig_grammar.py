@@ -35,6 +35,7 @@ from hardware_db.units import GIB, MIB
      ("arc-b580", 1, ["arc-b580"], "arc-b580"),
      ("cpu:64GiB@80", 1, ["cpu"], "cpu:64GiB@80"),
      ("cpu:64GiB", 1, ["cpu"], "cpu:64GiB"),
+     ("cpu:64GiB, avx512_bf16,amx_tile", 1, ["cpu"], "cpu:64GiB,amx_tile,avx512_bf16"),
      ("custom:23.5GiB@1008,bf16=165,cc=8.9", 1, ["custom"],
       "custom:24064MiB@1008,bf16=165,cc=8.9"),
      ("2xcustom:24GB,name=Card (x)", 1, ["custom"] * 2, "2xcustom:24000000000B,name=Card (x)"),
@@ -58,7 +59,8 @@ def test_text_to_rig_and_back(text: str, nodes: int, slugs: list[str], spec: str
              "custom:24GiB@abc", "custom:24GiB@0", "custom:24GiB,bf16", "custom:24GiB,bf16=-1",
              "custom:24GiB,bf16=nan", "custom:24GiB,foo=1", "custom:24GiB,cc=89",
              "custom:24GiB,bf16=1,bf16=2", "custom:24GiB,name=", "custom:24GiB,name=Käse",
-             "cpu:", "cpu:x", "cpu:64GiB@fast", "2xcpu:64GiB", "cpu:64GiB+4090", "4090:",
+             "cpu:", "cpu:x", "cpu:64GiB@fast", "cpu:64GiB,avx",
+             "2xcpu:64GiB", "cpu:64GiB+4090", "4090:",
              "4090:abc",
              "4090\x1b[31m", "4090\n", "\u202e4090\u202e.", "4090\x00", "4090" * 200,
              "9" * 5000 + "x4090", "２x4090", "4090+nvlink", "2x4090+nvlink", "2xl40s+nvlink",
@@ -156,13 +158,14 @@ def test_a_custom_card_has_what_was_given_and_nothing_else() -> None:
 
 def test_cpu_without_a_size_is_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     host = HostMemory(total_bytes=64 * GIB, available_bytes=50 * GIB)
-    monkeypatch.setattr(hardware_db.rig_text, "host_memory", lambda: host)
+    monkeypatch.setattr(hardware_db.rig_text, "cpu_memory", lambda: host)
+    monkeypatch.setattr(hardware_db.rig_text, "cpu_flags", lambda: ("amx_tile",))
     rig = find_rig("cpu")
     device = rig.devices[0]
     assert (device.gpu.vendor, device.total_bytes, device.free_bytes) == ("cpu", 64 * GIB, 50 * GIB)
-    assert (device.live, rig.host_memory_bytes, rig.spec) == (True, 64 * GIB, "cpu:64GiB")
+    assert (device.live, rig.host_memory_bytes, rig.spec) == (True, 64 * GIB, "cpu:64GiB,amx_tile")
     assert rig.missing_facts() == ("memory bandwidth", "bf16 rate")
-    monkeypatch.setattr(hardware_db.rig_text, "host_memory", lambda: None)
+    monkeypatch.setattr(hardware_db.rig_text, "cpu_memory", lambda: None)
     assert find_rig("cpu").missing_facts()[0] == "usable memory"
     assert find_rig("cpu").spec == "cpu"
 
