@@ -11,6 +11,8 @@ from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.integers import Int8, PackedInt
 from model_cards.quantization.mxfp4 import GROUP as MXFP4_GROUP
 from model_cards.quantization.mxfp4 import Mxfp4
+from model_cards.quantization.mxfp8 import GROUP as MXFP8_GROUP
+from model_cards.quantization.mxfp8 import Mxfp8
 from model_cards.quantization.nvfp4 import Nvfp4
 from model_cards.quantization.scheme import (
     QuantScheme,
@@ -87,8 +89,12 @@ def _group_format(group: Config, packing: str) -> WeightFormat:
         if strategy == "block":
             block = weights.integers("block_structure", minimum=1) or (128, 128)
             return Fp8(Granularity.BLOCK, (block[0], block[-1]))
-        channel = strategy == "channel"
-        return Fp8(Granularity.CHANNEL if channel else Granularity.TENSOR, static_input=static)
+        if strategy == "channel":
+            return Fp8(Granularity.CHANNEL, static_input=static)
+        if strategy == "tensor":
+            return Fp8(Granularity.TENSOR, static_input=static)
+        if strategy == "group" and grouped == MXFP8_GROUP:
+            return Mxfp8()
     if kind == "int" and packing == "pack-quantized" and 2 <= bits <= 8:
         act_order = weights.raw("actorder") in ("group", True)
         symmetric = weights.boolean("symmetric", True)
