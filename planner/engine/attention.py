@@ -12,6 +12,7 @@ from typing import Final
 from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.backend import NO_BACKEND, AttentionBackend
+from planner.engine.cpu import cpu_backend, cpu_problem
 from planner.engine.deepseek_v4 import deepseek_v4_backend
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.kv_cache_dtypes import DS_MLA, FP8_KV_DTYPES, is_nvfp4, is_turboquant
@@ -52,9 +53,7 @@ def attention_backends(
             return AttentionBackend("DEEPSEEK_V32_INDEXER", (64,), multiples=False)
         mla = attention.kind is AttentionKind.MLA
         if device.platform is Platform.CPU:
-            if mla:
-                return AttentionBackend("CPU_MLA", multiples=False)
-            return AttentionBackend("CPU_ATTN", (32,), preferred=128)
+            return cpu_backend(attention, device)
         if device.platform is Platform.ROCM:
             return AttentionBackend("ROCM_ATTN")
         if device.platform is Platform.XPU or device.capability is None:
@@ -80,6 +79,8 @@ def backend_problem(
     card: ModelCard, device: DeviceFacts, kv_cache_dtype: str, backends: Backends
 ) -> str | None:
     """Why no attention backend serves this model with this KV cache here; None if one does."""
+    if device.platform is Platform.CPU:
+        return cpu_problem(card, kv_cache_dtype)
     if device.platform is not Platform.CUDA or device.capability is None:
         return None
     fp8 = kv_cache_dtype in FP8_KV_DTYPES

@@ -20,7 +20,6 @@ class AttentionBackend:
     name: str
     kernel_blocks: tuple[int, ...] = (DEFAULT_BLOCK_SIZE,)
     multiples: bool = True
-    preferred: int | None = None
     kv_cache_dtype: str | None = None  # the layout it keeps, where that is not what was asked for
     layer_block: int | None = None  # block of its layers, whatever the common one
     page_alignment: int = 1  # bytes that its pages are a multiple of
@@ -34,8 +33,6 @@ class AttentionBackend:
     @property
     def preferred_block_size(self) -> int:
         """The block size this backend gets when nobody asks for one."""
-        if self.preferred is not None:
-            return self.preferred
         return DEFAULT_BLOCK_SIZE if self.supports(DEFAULT_BLOCK_SIZE) else self.smallest_block
 
     def supports(self, block_size: int) -> bool:

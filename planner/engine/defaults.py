@@ -6,11 +6,18 @@ release by release; checked against vLLM 0.33.0's own answers in tests/planner/t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
+from planner.engine.cpu import (
+    SMALLEST_WHOLE_BATCH,
+    cpu_block_size,
+    has_reference_mla,
+    kv_cache_space,
+)
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.lora import LoraSlots, lora_slots
 from planner.engine.releases import Release
@@ -36,6 +43,8 @@ class ResolvedConfig:
     auto_length: bool  # `max_model_len` is an upper bound; vLLM fits it to the cache
     max_num_seqs: int
     max_num_batched_tokens: int
+    block_size: int | None  # None: what the attention backends prefer
+    kv_cache_memory_bytes: int | None  # None: what is left of the requested memory
     gpu_memory_utilization: float
     kv_cache_dtype: str
     prefix_caching: bool
@@ -82,11 +91,12 @@ def resolve(
     draft: ModelCard | None = None,
     *,
     offline: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> ResolvedConfig:
     """The settings vLLM would run with.
 
     `draft` is the model that `speculative_config` names; `offline` is the `LLM` class, whose
-    batches are larger than the server's.
+    batches are larger than the server's; `environ` are the variables it is started with.
     """
     dtype = _dtype(card, device, config)
     auto_length = config.max_model_len == AUTO_LENGTH
@@ -95,12 +105,17 @@ def resolve(
     else:
         length = config.max_model_len
     speculating = speculation(card, config.speculative_config, draft, length)
-    runner_v2 = bool(release.fact("model_runner_v2"))
+    on_cpu = device.platform is Platform.CPU
+    runner_v2 = bool(release.fact("model_runner_v2")) and not on_cpu  # no Triton there
     if speculating is not None:
         runner_v2 = runner_v2 and not speculating.needs_v1_runner
         if runner_v2 and speculating.max_model_len is not None:
             length = min(length, speculating.max_model_len)
     seqs, tokens = _batch(card, device, config, release, length, offline=offline)
+    space = kv_cache_space(environ or {}) if on_cpu else None
+    whole_prompts = has_reference_mla(card, device)
+    if whole_prompts:
+        tokens = max(length, SMALLEST_WHOLE_BATCH)
     return ResolvedConfig(
         given=config,
         release=release,
@@ -110,18 +125,24 @@ def resolve(
         auto_length=auto_length,
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
+        block_size=(
+            cpu_block_size(card, device, config.block_size) if on_cpu else config.block_size
+        ),
+        kv_cache_memory_bytes=space if space is not None else config.kv_cache_memory_bytes,
         gpu_memory_utilization=(
             config.gpu_memory_utilization
             if config.gpu_memory_utilization is not None
             else float(release.fact("gpu_memory_utilization"))
         ),
         kv_cache_dtype=_kv_cache_dtype(card, device, config),
-        prefix_caching=(
+        prefix_caching=not whole_prompts
+        and (
             config.enable_prefix_caching
             if config.enable_prefix_caching is not None
             else _prefix_caching(card, release)
         ),
-        async_scheduling=_async_scheduling(config, release, speculating, runner_v2=runner_v2),
+        async_scheduling=not on_cpu
+        and _async_scheduling(config, release, speculating, runner_v2=runner_v2),
         model_runner_v2=runner_v2,
         cudagraph_sizes=_cudagraph_sizes(
             card,

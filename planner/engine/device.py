@@ -35,6 +35,12 @@ class DeviceFacts:
     capability: tuple[int, int] | None  # CUDA compute capability
     gfx: str | None  # AMD architecture
     total_bytes: int  # what defaults compare with: NVML's total on CUDA
+    cpu_flags: tuple[str, ...] = ()  # instructions of a CPU
+
+    @property
+    def has_amx(self) -> bool:
+        """Whether a CPU has matrix tiles."""
+        return "amx_tile" in self.cpu_flags
 
     @property
     def is_sm100(self) -> bool:
@@ -50,4 +56,5 @@ def device_facts(gpu: Gpu) -> DeviceFacts:
         gpu.compute_capability,
         gpu.gfx,
         gpu.memory.device_total_bytes or 0,
+        gpu.cpu_flags,
     )

@@ -9,8 +9,9 @@ from math import lcm
 from model_cards.caches import Attention, AttentionKind, RecurrentState
 from model_cards.card import ModelCard
 from planner.engine.attention import Backends
+from planner.engine.cpu import cpu_state
 from planner.engine.defaults import ResolvedConfig
-from planner.engine.device import DeviceFacts
+from planner.engine.device import DeviceFacts, Platform
 from planner.engine.kv_cache_dtypes import is_packed
 from planner.engine.recurrent import checkpoint_alignment, state_blocks
 from planner.memory.block_size import (
@@ -67,7 +68,7 @@ def cache_specs(
             longest_kernel_block=None if backend.multiples else max(backend.kernel_blocks),
         )
     for state in card.states:
-        size = state_bytes(state, ranks, config.dtype_bytes, drafted)
+        size = _state_bytes(state, config, device)
         known[state] = KVCacheSpec(
             SpecKind.MAMBA,
             sizes.state,
@@ -95,7 +96,7 @@ def _block_sizes(
     backends: Backends,
 ) -> BlockSizes:
     distinct = tuple(dict.fromkeys(backends.values()))
-    size = common_block_size(distinct, config.given.block_size)
+    size = common_block_size(distinct, config.block_size)
     if is_packed(config.kv_cache_dtype):
         native = any(not attention.follows_cache_dtype for attention in backends)
         size = packed_block_size(distinct[0], size, config.dtype_bytes) if native else size
@@ -112,14 +113,20 @@ def _block_sizes(
         distinct,
         size,
         token_bytes=token.page_size_bytes,
-        state_bytes=max(
-            state_bytes(state, ranks, config.dtype_bytes, config.speculative_tokens)
-            for state in card.states
-        ),
+        state_bytes=max(_state_bytes(state, config, device) for state in card.states),
         mla=token.kind is SpecKind.MLA,
         checkpoint_alignment=_checkpoint_alignment(card, config, device),
         align=config.prefix_caching,
         max_model_len=config.max_model_len,
+    )
+
+
+def _state_bytes(state: RecurrentState, config: ResolvedConfig, device: DeviceFacts) -> int:
+    return state_bytes(
+        cpu_state(state, device) if device.platform is Platform.CPU else state,
+        config.given.tensor_parallel_size,
+        config.dtype_bytes,
+        config.speculative_tokens,
     )
 
 

@@ -7,7 +7,7 @@ graph estimate, is the KV cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hardware_db import Device, Rig
@@ -117,12 +117,14 @@ def plan_memory(
     *,
     draft: ModelCard | None = None,
     offline: bool = False,
+    environ: Mapping[str, str] | None = None,
     vllm: str | Release | None = None,
 ) -> MemoryPlan:
     """The memory of a launch of `card` on `rig`.
 
     `draft` is the card of the model that `config.speculative_config` names, `offline` the `LLM`
-    class instead of the server. What vLLM would refuse is in the plan's verdict. Raises
+    class instead of the server, `environ` the variables it is started with
+    (`VLLM_CPU_KVCACHE_SPACE`). What vLLM would refuse is in the plan's verdict. Raises
     `PlanError` where there is nothing to plan with: too few GPUs, or a GPU whose usable memory is
     not known.
     """
@@ -139,7 +141,7 @@ def plan_memory(
     if needed > rig.gpu_count:
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
     device = device_facts(slot.gpu)
-    resolved = resolve(card, device, config, release, draft, offline=offline)
+    resolved = resolve(card, device, config, release, draft, offline=offline, environ=environ)
     broken = list(refusals(card, device, resolved, release))
     try:
         loaded = load_model(card, resolved, device)
@@ -160,7 +162,10 @@ def plan_memory(
         )
     )
     free = _free_at_start(slot, device_total, device, config, release)
-    verdict = judge(broken, pools, expected, requested, free, resolved)
+    asked, why = requested, f"--gpu-memory-utilization {resolved.gpu_memory_utilization:g} asks for"
+    if device.platform is Platform.CPU and resolved.kv_cache_memory_bytes is not None:
+        asked, why = _allocated(ranks[0]), "the model and its KV cache take"
+    verdict = judge(broken, pools, expected, asked, why, free, resolved)
     notes = [*rig.notes, *card.notes]
     if release.note:
         notes.append(release.note)
@@ -253,8 +258,8 @@ def _ranks(
         else:
             activation = activation_peak(card, config, release, last_stage=last)
             graphs = cuda_graph_estimate(stage.layers, config, release)
-        if given.kv_cache_memory_bytes is not None:
-            pool = Quantity.exact(given.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
+        if config.kv_cache_memory_bytes is not None:
+            pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
             spent = [weights, Quantity.exact(stage.buffers.total), activation, non_torch]
             if is_counted:
@@ -275,6 +280,11 @@ def _ranks(
             )
         )
     return ranks
+
+
+def _allocated(rank: RankMemory) -> Quantity:
+    """What a rank comes to hold; on CPU only that must be free, if the KV cache's size is set."""
+    return total([rank.weights, Quantity.exact(rank.buffers.total), rank.non_torch, rank.kv_cache])
 
 
 def _weights(card: ModelCard, share: RankWeights, release: Release) -> Quantity:

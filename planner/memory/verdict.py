@@ -53,18 +53,20 @@ def judge(
     broken: Sequence[Refusal],
     pools: Sequence[Quantity],
     kv: KVCachePlan,
-    requested: Quantity,
+    asked: Quantity,
+    why: str,
     free: Quantity,
     config: ResolvedConfig,
 ) -> Verdict:
     """The verdict on a budget.
 
     `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank,
-    `requested` and `free` what vLLM asks of the device and finds there at start.
+    `asked` and `free` what vLLM asks of the device (`why` says what it is for) and finds there at
+    start.
     """
     if broken:
         return Verdict(Answer.NO, broken[0], 1.0)
-    start_check = (requested - free).chance_below(0)  # that what is requested is free
+    start_check = (asked - free).chance_below(0)  # that what is asked is free
     need = kv.needed_bytes
     if config.given.num_gpu_blocks_override is not None:
         kv_check = 0.0 if kv.fits else 1.0
@@ -78,9 +80,8 @@ def judge(
     if 1 - start_check > kv_check:
         kind = RefusalKind.FREE_MEMORY
         reason = (
-            f"free memory at start ({free.value / GIB:.2f} GiB) is less than what "
-            f"--gpu-memory-utilization {config.gpu_memory_utilization:g} asks for "
-            f"({requested.value / GIB:.2f} GiB)"
+            f"free memory at start ({free.value / GIB:.2f} GiB) is less than what {why} "
+            f"({asked.value / GIB:.2f} GiB)"
         )
     else:
         kind = RefusalKind.KV_ROOM
