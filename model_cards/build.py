@@ -10,7 +10,15 @@ from model_cards.architectures import checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.estimate import estimate_body
 from model_cards.caches import Attention
-from model_cards.card import ANY_LENGTH, Fidelity, Head, ModelCard, Origin
+from model_cards.card import (
+    ANY_LENGTH,
+    Fidelity,
+    Head,
+    ModelCard,
+    Origin,
+    count_elements,
+    count_same,
+)
 from model_cards.config import Config
 from model_cards.config_classes import through_class
 from model_cards.drafts import draft_method, head_config
@@ -237,7 +245,7 @@ def _modules(body: Body) -> Iterator[Module]:
 
 
 def _count(body: Body) -> int:
-    return sum(module.elements for module in _modules(body))
+    return count_elements(_modules(body))
 
 
 def _count_packed(body: Body) -> int:
@@ -247,7 +255,7 @@ def _count_packed(body: Body) -> int:
         packed = isinstance(module, (Linear, Experts)) and module.format.kind in _PACKED_FLOATS
         return module.elements // 2 if packed else module.elements
 
-    return sum(elements(module) for module in _modules(body))
+    return sum(count * elements(module) for module, count in count_same(_modules(body)))
 
 
 def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[str, float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeVar
 
 from model_cards.caches import Attention, Cache, RecurrentState
 from model_cards.config import Config
@@ -21,6 +22,8 @@ from model_cards.modules import (
     RotaryCache,
     Tensor,
 )
+
+T = TypeVar("T")
 
 # `max_model_len` of a model without attention and without a limit of its own.
 ANY_LENGTH: Final = 2**31 - 1
@@ -113,7 +116,7 @@ class Origin:
     reconstructed: bool = False  # the config was put together from published facts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ModelCard:
     """A model as its checkpoint describes it. Cards are compared by identity.
 
@@ -183,7 +186,7 @@ class ModelCard:
         """Whether any layer has routed experts."""
         return self.experts_per_token > 0
 
-    @property
+    @cached_property
     def states(self) -> tuple[RecurrentState, ...]:
         """The different recurrent states of a hybrid model, none for others."""
         return tuple(dict.fromkeys(c for c in self.caches() if isinstance(c, RecurrentState)))
@@ -206,36 +209,36 @@ class ModelCard:
         for draft in self.drafts:
             yield from draft.every_module()
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """Logical parameters of the served model (quantization scales and packing not counted)."""
-        return sum(module.elements for module in self.modules())
+        return count_elements(self.modules())
 
-    @property
+    @cached_property
     def checkpoint_parameters(self) -> int:
         """Logical parameters of the whole checkpoint, drafts included."""
-        return sum(module.elements for module in self.checkpoint_modules())
+        return count_elements(self.checkpoint_modules())
 
-    @property
+    @cached_property
     def active_parameters(self) -> int:
         """Parameters that take part in one token's forward pass, embedding lookup not counted."""
         total = 0
-        for layer in self.layers:
+        for layer, count in count_same(self.layers):
             for module in layer.modules:
                 if isinstance(module, Experts):
-                    total += module.elements * module.active // module.count
+                    total += count * (module.elements * module.active // module.count)
                 elif isinstance(module, Bulk):
-                    total += module.active
+                    total += count * module.active
                 else:
-                    total += module.elements
+                    total += count * module.elements
         head = self.lm_head or self.embedding
         return total + head.elements + sum(module.elements for module in self.final)
 
-    @property
+    @cached_property
     def format_kind(self) -> str:
         """Weight format of the largest part of a layer: `16bit`, `fp8`, `int4`, ..."""
         largest, kind = 0, "16bit"
-        for layer in dict.fromkeys(self.layers):
+        for layer, _ in count_same(self.layers):
             for module in layer.modules:
                 if isinstance(module, (Linear, Experts)) and module.elements > largest:
                     largest, kind = module.elements, module.format.kind
@@ -243,24 +246,46 @@ class ModelCard:
                     largest, kind = module.elements, module.kind
         return kind
 
-    @property
+    @cached_property
     def weight_bytes(self) -> int:
         """Bytes of the checkpoint's tensors as this card models them."""
         width = DTYPE_BYTES[self.dtype]
-        return sum(module_bytes(module, width) for module in self.checkpoint_modules())
+        modules = count_same(self.checkpoint_modules())
+        return sum(count * module_bytes(module, width) for module, count in modules)
 
     def caches(self) -> Iterator[Cache]:
         """What every layer keeps, in order."""
         for layer in self.layers:
             yield from layer.caches
 
-    def attention_layers(self) -> list[Attention]:
+    @cached_property
+    def attention_layers(self) -> tuple[Attention, ...]:
         """The attention caches, in the order of their layers."""
-        return [cache for cache in self.caches() if isinstance(cache, Attention)]
+        return tuple(cache for cache in self.caches() if isinstance(cache, Attention))
+
+    @cached_property
+    def attention_kinds(self) -> tuple[Attention, ...]:
+        """The different attention caches, in the order of their layers."""
+        return tuple(dict.fromkeys(self.attention_layers))
 
     def with_origin(self, origin: Origin) -> ModelCard:
         """The same card from elsewhere."""
         return replace(self, origin=origin)
+
+
+def count_same(items: Iterable[T]) -> list[tuple[T, int]]:
+    """The different objects with how often each occurs; layers that are the same are one object."""
+    counts: dict[int, int] = {}
+    distinct: dict[int, T] = {}
+    for item in items:
+        counts[id(item)] = counts.get(id(item), 0) + 1
+        distinct[id(item)] = item
+    return [(distinct[key], count) for key, count in counts.items()]
+
+
+def count_elements(modules: Iterable[Module]) -> int:
+    """Logical parameters of modules."""
+    return sum(count * module.elements for module, count in count_same(modules))
 
 
 def module_bytes(module: Module, dtype_bytes: int) -> int:

@@ -72,7 +72,7 @@ def slim_quantization(settings: dict[str, Any]) -> dict[str, Any]:
         for path, setting in table.items():
             by_setting.setdefault(json.dumps(setting, sort_keys=True), []).append(path)
         settings["quantized_layers_folded"] = [
-            [json.loads(setting), fold(paths)] for setting, paths in by_setting.items()
+            {**json.loads(setting), "paths": fold(paths)} for setting, paths in by_setting.items()
         ]
     groups = settings.get("config_groups")
     if isinstance(groups, dict):

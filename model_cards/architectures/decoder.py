@@ -250,12 +250,31 @@ def assemble(
     same: dict[Layer, Layer] = {}
     layers = []
     for index in range(config.num_layers):
-        key = (kind(index), index if scheme.by_layer else None)
+        path = f"{root}.{index}"
+        key = (kind(index), scheme.layer_key(path))
         if key not in built:
-            layer = build(LayerBuilder(config, scheme, f"{root}.{index}"), index)
+            layer = build(LayerBuilder(config, scheme, path), index)
             built[key] = same.setdefault(layer, layer)
         layers.append(built[key])
     return tuple(layers)
+
+
+def blocks(
+    scheme: QuantScheme, root: str, count: int, build: Callable[[str], Sequence[Module]]
+) -> list[Module]:
+    """Modules of so many equal blocks, from their paths below `root`.
+
+    Those that are quantized alike are the same objects.
+    """
+    built: dict[Hashable, Sequence[Module]] = {}
+    modules: list[Module] = []
+    for index in range(count):
+        path = f"{root}.{index}"
+        key = scheme.layer_key(path)
+        if key not in built:
+            built[key] = build(path)
+        modules += built[key]
+    return modules
 
 
 def tied_embeddings(config: Config, default: bool) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat
-from model_cards.quantization.scheme import QuantScheme, group_size, names_layers, substring
+from model_cards.quantization.paths import layer_keys
+from model_cards.quantization.scheme import QuantScheme, group_size, substring
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,12 @@ class AwqScheme(QuantScheme):
         self.format = Awq(bits, group, config.boolean("zero_point", True))
         ignored = config.strings("modules_to_not_convert")
         self.ignored = substring(ignored)
-        self.by_layer = names_layers(ignored)
+        self.keys = layer_keys(ignored)
         self.head_quantized = config.boolean("lm_head", False)
+
+    def layer_key(self, path: str) -> Hashable:
+        """See `QuantScheme`."""
+        return self.keys(path)
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`."""

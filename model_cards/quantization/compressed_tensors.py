@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
@@ -14,12 +14,8 @@ from model_cards.quantization.mxfp4 import Mxfp4
 from model_cards.quantization.mxfp8 import GROUP as MXFP8_GROUP
 from model_cards.quantization.mxfp8 import Mxfp8
 from model_cards.quantization.nvfp4 import Nvfp4
-from model_cards.quantization.scheme import (
-    QuantScheme,
-    exact_or_regex,
-    group_size,
-    names_layers,
-)
+from model_cards.quantization.paths import layer_keys
+from model_cards.quantization.scheme import QuantScheme, exact_or_regex, group_size
 
 # Targets that name a torch module class instead of a path.
 _LINEAR_CLASSES = frozenset({"Linear"})
@@ -54,7 +50,11 @@ class CompressedTensorsScheme(QuantScheme):
         if config.section("kv_cache_scheme") is not None:
             self.kv_cache_dtype = "fp8"
         self.ignored = exact_or_regex(ignored)
-        self.by_layer = names_layers([*ignored, *targeted])
+        self.keys = layer_keys([*ignored, *targeted])
+
+    def layer_key(self, path: str) -> Hashable:
+        """See `QuantScheme`."""
+        return self.keys(path)
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`."""

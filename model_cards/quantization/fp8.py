@@ -6,13 +6,14 @@ compressed-tensors and ModelOpt checkpoints, which import `Fp8` from here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from model_cards.config import Config
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat, ceil_div
-from model_cards.quantization.scheme import QuantScheme, names_layers
+from model_cards.quantization.paths import layer_keys
+from model_cards.quantization.scheme import QuantScheme
 
 
 class Granularity(Enum):
@@ -88,7 +89,11 @@ class Fp8Scheme(QuantScheme):
         ignored = config.strings("ignored_layers") or config.strings("modules_to_not_convert")
         self.ignored = frozenset(ignored)
         # Lists that name norms and routers of every layer are the usual case and say nothing.
-        self.by_layer = names_layers([p for p in ignored if p.endswith(("_proj", "experts"))])
+        self.keys = layer_keys([p for p in ignored if p.endswith(("_proj", "experts"))])
+
+    def layer_key(self, path: str) -> Hashable:
+        """See `QuantScheme`."""
+        return self.keys(path)
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`; vLLM matches whole paths here."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat
+from model_cards.quantization.paths import layer_keys
 from model_cards.quantization.scheme import QuantScheme, compile_pattern, group_size
 
 
@@ -73,7 +74,11 @@ class GptqScheme(QuantScheme):
                     f"{config.where}: per-module GPTQ settings ({key!r}) are not modelled"
                 )
             self.excluded.append(compile_pattern(key[2:]))
-        self.by_layer = bool(self.excluded)
+        self.keys = layer_keys([f"re:{pattern.pattern}" for pattern in self.excluded])
+
+    def layer_key(self, path: str) -> Hashable:
+        """See `QuantScheme`."""
+        return self.keys(path)
 
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`."""

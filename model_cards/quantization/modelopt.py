@@ -5,8 +5,7 @@ One algorithm for all linear layers, or `MIXED_PRECISION` with a table that name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Hashable, Iterator, Sequence
 
 from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
@@ -14,7 +13,8 @@ from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.mxfp8 import Mxfp8
 from model_cards.quantization.nvfp4 import Nvfp4
-from model_cards.quantization.scheme import QuantScheme, names_layers
+from model_cards.quantization.paths import PathTable, layer_keys
+from model_cards.quantization.scheme import QuantScheme, part_or_wildcard
 
 _ALGORITHMS: dict[str, WeightFormat] = {
     "FP8": Fp8(Granularity.TENSOR, static_input=True),
@@ -52,18 +52,20 @@ class ModelOptScheme(QuantScheme):
         algorithm = settings.string("quant_algo", "").upper()
         self.format = _algorithm(algorithm, settings.where)
         self.method = _METHODS.get(algorithm, "modelopt")
-        self.excluded = settings.strings("exclude_modules") or settings.strings("ignore")
-        self.by_layer = names_layers(
-            # A router's name matches nothing else in an MoE layer.
-            [p for p in self.excluded if not p.endswith("mlp.gate")]
-        )
+        excluded = settings.strings("exclude_modules") or settings.strings("ignore")
+        self.excludes = part_or_wildcard((*_TOWERS, *excluded))
+        # A router's name matches nothing else in an MoE layer.
+        self.keys = layer_keys([p for p in excluded if not p.endswith("mlp.gate")])
         if _wants_fp8_kv(settings):
             self.kv_cache_dtype = "fp8_e4m3"
 
+    def layer_key(self, path: str) -> Hashable:
+        """See `QuantScheme`."""
+        return self.keys(path)
+
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`; a pattern is a whole path, a part of one, or a wildcard."""
-        skipped = any(p in path or fnmatchcase(path, p) for p in (*_TOWERS, *self.excluded))
-        return UNQUANTIZED if skipped else self.format
+        return UNQUANTIZED if self.excludes(path) else self.format
 
     def linear(self, path: str, parts: Sequence[str] = ()) -> WeightFormat:
         """See `QuantScheme`; vLLM also matches patterns against the fused layer's own path."""
@@ -83,51 +85,42 @@ class MixedPrecisionScheme(QuantScheme):
     """`MIXED_PRECISION`: `quantized_layers` names the algorithm of every quantized matrix."""
 
     method = "modelopt_mixed"
-    by_layer = True
 
     def __init__(self, settings: Config) -> None:
-        table = settings.section("quantized_layers")
-        if table is None:
-            raise settings.fail("quantized_layers", "an object of paths and their algorithms")
-        self.formats: dict[str, WeightFormat] = {}
-        for path in table:
-            entry = table.section(path)
-            if entry is None:
-                raise table.fail(path, "an object that names its algorithm")
-            self.formats[path] = _algorithm(entry.string("quant_algo").upper(), entry.where)
-        self.excluded = settings.strings("exclude_modules") or settings.strings("ignore")
         # An expert layer has the format of any path below it, a routed one below its parent.
-        self.below: dict[str, WeightFormat] = {}
-        for path, weight_format in self.formats.items():
-            parent = path.rpartition(".")[0]
-            while parent:
-                self.below.setdefault(parent, weight_format)
-                parent = parent.rpartition(".")[0]
+        self.formats = PathTable(_quantized_layers(settings))
+        excluded = settings.strings("exclude_modules") or settings.strings("ignore")
+        self.excludes = part_or_wildcard(excluded)
+        self.keys = layer_keys(excluded)
         if _wants_fp8_kv(settings):
             self.kv_cache_dtype = "fp8_e4m3"
 
+    def layer_key(self, path: str) -> Hashable:
+        """See `QuantScheme`."""
+        return self.formats.layer_key(path), self.keys(path)
+
     def path_format(self, path: str) -> WeightFormat:
         """See `QuantScheme`."""
-        if any(p in path or fnmatchcase(path, p) for p in self.excluded):
+        if self.excludes(path):
             return UNQUANTIZED
-        return self.formats.get(path, UNQUANTIZED)
+        return self.formats.get(path) or UNQUANTIZED
 
     def linear(self, path: str, parts: Sequence[str] = ()) -> WeightFormat:
         """See `QuantScheme`; the table may name the fused layer or what it fuses."""
-        if path in self.formats:
+        if self.formats.get(path) is not None:
             return self.path_format(path)
         parent = path.rpartition(".")[0]
-        named = [part for part in parts if f"{parent}.{part}" in self.formats]
+        named = [part for part in parts if self.formats.get(f"{parent}.{part}") is not None]
         return super().linear(path, named) if named else UNQUANTIZED
 
     def experts(self, prefix: str) -> WeightFormat:
         """See `QuantScheme`."""
         if self.path_format(prefix) is not UNQUANTIZED:
             return self.path_format(prefix)
-        if any(p in prefix or fnmatchcase(prefix, p) for p in self.excluded):
+        if self.excludes(prefix):
             return UNQUANTIZED
         parent = prefix.rpartition(".")[0]
-        return self.below.get(prefix) or self.below.get(parent) or UNQUANTIZED
+        return self.formats.below(prefix) or self.formats.below(parent) or UNQUANTIZED
 
     def head(self, path: str) -> WeightFormat:
         """See `QuantScheme`."""
@@ -139,3 +132,20 @@ def _wants_fp8_kv(settings: Config) -> bool:
     if isinstance(algorithm, str):
         return algorithm.upper() == "FP8"
     return isinstance(algorithm, dict) and algorithm.get("num_bits") == 8
+
+
+def _quantized_layers(settings: Config) -> Iterator[tuple[str, WeightFormat]]:
+    """Paths with their format, from the table or from the snapshot's folded copy of it."""
+    for folded in settings.sections("quantized_layers_folded"):
+        algorithm = _algorithm(folded.string("quant_algo").upper(), folded.where)
+        yield from ((path, algorithm) for path in folded.strings("paths"))
+    table = settings.section("quantized_layers")
+    if table is None:
+        if "quantized_layers_folded" in settings:
+            return
+        raise settings.fail("quantized_layers", "an object of paths and their algorithms")
+    for path in table:
+        entry = table.section(path)
+        if entry is None:
+            raise table.fail(path, "an object that names its algorithm")
+        yield path, _algorithm(entry.string("quant_algo").upper(), entry.where)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from model_cards.config import Config, shorten
 from model_cards.errors import BadConfig
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 
-_DIGITS: Final = re.compile(r"\d")
+_WILD: Final = re.compile(r"[*?\[]")
 
 
 class QuantScheme(ABC):
@@ -23,12 +24,14 @@ class QuantScheme(ABC):
 
     method: str = ""
     kv_cache_dtype: str | None = None
-    # Whether two layers of the same kind can differ (some pattern names a layer by number).
-    by_layer: bool = False
 
     @abstractmethod
     def path_format(self, path: str) -> WeightFormat:
         """Format of the linear layer that the checkpoint has at `path`."""
+
+    def layer_key(self, path: str) -> Hashable:
+        """What tells the layer at `path` from others; those with equal keys are quantized alike."""
+        return None
 
     def linear(self, path: str, parts: Sequence[str] = ()) -> WeightFormat:
         """Format of vLLM's linear layer at `path`, which fuses the checkpoint's `parts`.
@@ -67,11 +70,6 @@ class NoQuantization(QuantScheme):
 NO_QUANTIZATION: Final = NoQuantization()
 
 
-def names_layers(patterns: Sequence[str]) -> bool:
-    """Whether any pattern can tell one layer from another."""
-    return any(_DIGITS.search(pattern) or pattern.startswith("re:") for pattern in patterns)
-
-
 def exact_or_regex(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Matcher of compressed-tensors lists: equal names, and regular expressions after `re:`."""
     plain = frozenset(p for p in patterns if not p.startswith("re:"))
@@ -104,3 +102,20 @@ def group_size(config: Config, key: str, default: int | None = None) -> int:
 def substring(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Matcher of AWQ's `modules_to_not_convert`: a name that occurs anywhere in the path."""
     return lambda path: any(pattern in path for pattern in patterns)
+
+
+def part_or_wildcard(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Matcher of ModelOpt's lists: a part of the path, or a wildcard for all of it."""
+    parts = [pattern for pattern in patterns if not _WILD.search(pattern)]
+    # Most wildcards stand at one end: what is before or behind them is compared as it is.
+    starts = tuple(p[:-1] for p in patterns if p.endswith("*") and not _WILD.search(p[:-1]))
+    ends = tuple(p[1:] for p in patterns if p.startswith("*") and not _WILD.search(p[1:]))
+    simple = {*parts, *(f"{start}*" for start in starts), *(f"*{end}" for end in ends)}
+    others = [pattern for pattern in patterns if pattern not in simple]
+
+    def match(path: str) -> bool:
+        if path.startswith(starts) or path.endswith(ends):
+            return True
+        return any(p in path for p in parts) or any(fnmatchcase(path, p) for p in others)
+
+    return match

@@ -193,10 +193,6 @@ def unfold_lists(values: dict[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
         if key in _LISTS and isinstance(value, list):
             copy[key] = unfold(value)
-        elif key == "quantized_layers_folded":
-            copy["quantized_layers"] = {
-                path: setting for setting, paths in value for path in unfold(paths)
-            }
         elif isinstance(value, dict):
             copy[key] = unfold_lists(value)
         else:

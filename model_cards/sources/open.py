@@ -28,6 +28,8 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
     the bundled snapshot, which the card's notes then say. `offline` leaves the Hub out, as
     HF_HUB_OFFLINE does. Raises `CardError` with one line for the user.
     """
+    if not reference.strip():
+        raise UnknownModel("the model's name is empty; give a folder or an id like Qwen/Qwen3-8B")
     if looks_like_path(reference):
         return open_folder(reference)
     if not _HUB_ID.fullmatch(reference):

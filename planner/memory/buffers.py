@@ -126,7 +126,8 @@ def _sparse_bytes(
 
     One row for every token of a batch, shared by all layers of the model, and once more for each
     MTP layer; and for every indexer's layers the physical rows of a decode batch, with a count
-    each (v1/attention/backends/mla/index_group.py).
+    each (v1/attention/backends/mla/index_group.py). Layers with `own_picks` keep the physical rows
+    of a whole batch instead.
     """
     decoded = config.max_num_seqs * (1 + config.speculative_tokens)
     rows = min(config.max_num_batched_tokens, decoded) + 1
@@ -164,7 +165,9 @@ def _index_bytes(
             indexes = any(
                 isinstance(c, Attention) and c.kind is AttentionKind.INDEXER for c in layer.caches
             )
-            if cache.model_version is None:  # others turn the indices into rows as they go
+            if cache.own_picks:
+                total += (tokens + 1) * (topk + 1) * 4
+            elif cache.model_version is None:  # others turn the indices into rows as they go
                 groups += indexes or groups == 0
             if backends[cache].name == "FLASH_ATTN_MLA_SPARSE":
                 total += (tokens + 1) * 4  # cumulative query lengths

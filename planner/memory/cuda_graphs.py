@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import Platform
 from planner.engine.releases import Release
 from planner.memory.constants import GIB, constant
 from planner.quantity import Quantity
@@ -25,6 +26,6 @@ def cuda_graph_estimate(layers: int, config: ResolvedConfig, release: Release) -
     return replace(estimate, source=f"{sizes} graph sizes x {layers} layers")
 
 
-def counted(release: Release) -> bool:
+def counted(release: Release, platform: Platform) -> bool:
     """Whether the estimate is taken out of the KV cache's share in this release."""
-    return bool(release.fact("cudagraph_estimate_subtracted"))
+    return platform.value in release.fact("cudagraph_estimate_subtracted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from model_cards.card import Layer, ModelCard
 from model_cards.modules import Embedding, Experts, Linear, Output, Shard
 from planner.engine.refusal import RefusalKind, Unloadable
@@ -86,7 +88,8 @@ def local_rows(embedding: Embedding, ranks: int) -> int:
     return divide("padded vocabulary", padded, ranks)
 
 
-def stage_layers(card: ModelCard, stages: int) -> list[tuple[Layer, ...]]:
+@lru_cache(maxsize=1024)
+def stage_layers(card: ModelCard, stages: int) -> tuple[tuple[Layer, ...], ...]:
     """Layers of each pipeline stage (vLLM's `get_pp_indices`).
 
     Even shares; what is left over goes to the stages before the last, from the back.
@@ -101,7 +104,7 @@ def stage_layers(card: ModelCard, stages: int) -> list[tuple[Layer, ...]]:
     for share in shares:
         split.append(card.layers[start : start + share])
         start += share
-    return split
+    return tuple(split)
 
 
 def stage_caches(

@@ -8,8 +8,9 @@ format are modelled (tests/planner/test_oracle.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
-from model_cards.card import Layer, ModelCard
+from model_cards.card import Layer, ModelCard, count_same
 from model_cards.dtypes import DTYPE_BYTES
 from model_cards.modules import (
     Buffer,
@@ -87,30 +88,26 @@ class RankWeights:
         return replace(self, draft=draft, lora=lora)
 
 
-def weights_per_stage(card: ModelCard, layout: Layout) -> list[RankWeights]:
+@lru_cache(maxsize=1024)
+def weights_per_stage(card: ModelCard, layout: Layout) -> tuple[RankWeights, ...]:
     """Weights of one rank of each pipeline stage.
 
     Raises `Indivisible` where a dimension does not divide, as vLLM refuses then.
     """
     stages = stage_layers(card, layout.pipeline_parallel_size)
     last = len(stages) - 1
-    return [
+    return tuple(
         _stage(card, layers, layout, first=index == 0, last=index == last)
         for index, layers in enumerate(stages)
-    ]
+    )
 
 
 def _stage(
     card: ModelCard, layers: tuple[Layer, ...], layout: Layout, *, first: bool, last: bool
 ) -> RankWeights:
     parts: dict[str, int] = {}
-    counts: dict[int, int] = {}
-    by_id: dict[int, Layer] = {}
-    for layer in layers:  # same layers are one object: each is measured once
-        counts[id(layer)] = counts.get(id(layer), 0) + 1
-        by_id[id(layer)] = layer
-    for key, count in counts.items():
-        for module in by_id[key].modules:
+    for layer, count in count_same(layers):
+        for module in layer.modules:
             part = _part(module)
             parts[part] = parts.get(part, 0) + count * module_bytes(module, layout)
     for module in card.beside:
@@ -157,7 +154,7 @@ def encoder_bytes(card: ModelCard, layout: Layout) -> int:
         indivisible = tower.heads is not None and tower.heads % layout.tensor_parallel_size
         asked = tower.data_parallel and not layout.encoders_split
         of = whole if asked or indivisible else layout
-        total += sum(module_bytes(module, of) for module in tower.modules)
+        total += sum(n * module_bytes(module, of) for module, n in count_same(tower.modules))
         total += sum(rotary_bytes(cache, of) for cache in tower.rotary)
     return total
 

@@ -88,7 +88,7 @@ def layouts(card: ModelCard, rig: Rig) -> list[tuple[int, int]]:
     head counts that its number of GPUs does not divide.
     """
     per_node, nodes = len(rig.devices), rig.nodes
-    heads = {attention.num_heads for attention in card.attention_layers()} or {1}
+    heads = {attention.num_heads for attention in card.attention_layers} or {1}
     tensor_sizes = [
         size
         for size in range(1, per_node + 1)

@@ -195,7 +195,7 @@ def _prefill_time(memory: MemoryPlan, slot: Device, prompt: int) -> float | None
     ranks = config.given.tensor_parallel_size
     head = (card.lm_head or card.embedding).elements  # runs for the last token only
     flops = 2 * (card.active_parameters - head) * prompt
-    for attention in card.attention_layers():
+    for attention in card.attention_layers:
         span = prompt if attention.window is None else min(prompt, attention.window)
         # q x k and p x v over half the square (causal).
         flops += 2 * attention.num_heads * attention.head_size * prompt * span

@@ -33,7 +33,7 @@ def decode_traffic(
         step_weight_bytes(card, rank.parts, batch, expert_exponent) for rank in memory.ranks
     )
     kv = batch * sum(
-        kv_bytes_read(attention, memory, context) for attention in card.attention_layers()
+        kv_bytes_read(attention, memory, context) for attention in card.attention_layers
     )
     ranks = memory.config.given.tensor_parallel_size
     return Traffic(weights, kv, 2 * card.active_parameters / ranks * batch)

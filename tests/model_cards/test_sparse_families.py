@@ -35,7 +35,7 @@ def experts(card: ModelCard) -> Experts:
 
 def test_mimo_has_heads_of_two_kinds() -> None:
     """Full layers have 4 KV heads, sliding ones 8; keys are 192 wide and values 128."""
-    caches = card_of("XiaomiMiMo/MiMo-V2-Flash").attention_layers()
+    caches = card_of("XiaomiMiMo/MiMo-V2-Flash").attention_layers
     full = Attention(64, 4, 192, 128)
     sliding = Attention(64, 8, 192, 128, AttentionKind.SLIDING, 128, sinks=True)
     assert caches[0] == full
@@ -44,7 +44,7 @@ def test_mimo_has_heads_of_two_kinds() -> None:
 
 
 def test_llama4_attends_in_chunks_but_for_every_fourth_layer() -> None:
-    caches = card_of("meta-llama/Llama-4-Scout-17B-16E-Instruct").attention_layers()
+    caches = card_of("meta-llama/Llama-4-Scout-17B-16E-Instruct").attention_layers
     chunked = [cache.kind is AttentionKind.CHUNKED for cache in caches]
     assert chunked == [True, True, True, False] * 12
     assert caches[0].window == 8192

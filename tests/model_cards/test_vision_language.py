@@ -56,7 +56,7 @@ def test_published_variants_leave_towers_unquantized(model_id: str) -> None:
 def test_layers_that_share_a_cache_have_none() -> None:
     card = open_bundled("google/gemma-3n-E4B-it")
     assert card is not None
-    windows = [attention.window for attention in card.attention_layers()]
+    windows = [attention.window for attention in card.attention_layers]
     assert (len(windows), windows.count(512)) == (20, 16)
 
 

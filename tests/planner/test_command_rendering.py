@@ -52,6 +52,7 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
         SpeculativeConfig("ngram", 3),
         ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}'],
     ),
+    "decode_context_parallel_size": (2, ["--decode-context-parallel-size", "2"]),
     "enable_lora": (True, ["--enable-lora"]),
     "max_loras": (4, ["--max-loras", "4"]),
     "max_lora_rank": (64, ["--max-lora-rank", "64"]),

@@ -93,7 +93,12 @@ def test_prefix_caching_of_hybrid_models(release: str, expected: bool) -> None:
     assert resolved(release, enable_prefix_caching=False).prefix_caching is False
 
 
-def test_the_second_model_runner_serves_everything_from_0_29_on() -> None:
-    assert resolved("0.29.0").model_runner_v2
-    assert resolved("0.33.0").model_runner_v2
-    assert not resolved("0.21.0").model_runner_v2
+@pytest.mark.parametrize(
+    ("model", "since"),
+    [("Qwen/Qwen3-8B", "0.22.0"), ("Qwen/Qwen3-8B-FP8", "0.24.0"),
+     ("meta-llama/Llama-3.1-8B-Instruct", "0.23.0"), ("Qwen/Qwen2.5-7B-Instruct", "0.25.0"),
+     ("Qwen/Qwen3-30B-A3B", "0.29.0"), ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "0.29.0")],
+)  # fmt: skip
+def test_the_second_model_runner_takes_over_family_by_family(model: str, since: str) -> None:
+    releases = [name for name in known_releases() if resolved(name, model=model).model_runner_v2]
+    assert releases == list(known_releases())[known_releases().index(since) :]

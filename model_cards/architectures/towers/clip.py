@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.architectures.towers.qwen3_vl import layer_norm
 from model_cards.config import Config
 from model_cards.modules import Buffer, Module, Output, Shard, Tensor
@@ -21,8 +21,12 @@ def clip(vision: Config, scheme: QuantScheme, root: str, *, layers: int) -> list
         *layer_norm("pre_layrnorm", hidden),
     ]
     config = vision.merged({"hidden_size": hidden})
-    for index in range(layers):
-        modules += _block(LayerBuilder(config, scheme, f"{root}.encoder.layers.{index}"))
+    modules += blocks(
+        scheme,
+        f"{root}.encoder.layers",
+        layers,
+        lambda path: _block(LayerBuilder(config, scheme, path)),
+    )
     if layers == vision.integer("num_hidden_layers", 12):
         modules += layer_norm("post_layernorm", hidden)
     return modules

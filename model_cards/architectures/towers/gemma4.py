@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.card import Tower
 from model_cards.config import Config
 from model_cards.modules import Buffer, Module, Tensor
@@ -23,9 +23,12 @@ def vision_tower(vision: Config, scheme: QuantScheme, out: int) -> Tower:
         b.replicated("input_proj", 3 * patch * patch, hidden),
         Tensor("position_embedding_table", (2, vision.integer("position_embedding_size"), hidden)),
     ]
-    for index in range(vision.num_layers):
-        path = f"model.vision_tower.encoder.layers.{index}"
-        modules += _layer(LayerBuilder(vision, scheme, path))
+    modules += blocks(
+        scheme,
+        "model.vision_tower.encoder.layers",
+        vision.num_layers,
+        lambda path: _layer(LayerBuilder(vision, scheme, path)),
+    )
     # Inverse frequencies of one axis, and a second copy of them.
     modules.append(Buffer("rotary.inv_freq", 2 * (vision.head_size // 4), "float32"))
     if vision.boolean("standardize", False):
@@ -78,9 +81,12 @@ def audio_tower(audio: Config, scheme: QuantScheme, out: int) -> Tower:
         Buffer("rel_pos_enc.inv_timescales", hidden // 2),
         b.replicated("output_proj", hidden, width, bias=True),
     ]
-    for index in range(audio.integer("num_hidden_layers", 12)):
-        layer = LayerBuilder(audio, scheme, f"model.audio_tower.layers.{index}")
-        modules += _conformer_layer(layer, hidden)
+    modules += blocks(
+        scheme,
+        "model.audio_tower.layers",
+        audio.integer("num_hidden_layers", 12),
+        lambda path: _conformer_layer(LayerBuilder(audio, scheme, path), hidden),
+    )
     project = LayerBuilder(audio, scheme, "model.embed_audio")
     modules += [
         project.replicated("embedding_projection", width, out),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.architectures.towers.qwen3_vl import layer_norm
 from model_cards.card import Tower
 from model_cards.config import Config
@@ -21,9 +21,12 @@ def vision_tower(config: Config, vision: Config, scheme: QuantScheme) -> Tower:
         Buffer("inv_freq", 3 * axis, "float32"),
         *layer_norm("pre_layrnorm", hidden),
     ]
-    for index in range(vision.num_layers):
-        path = f"vision_tower.vision_model.encoder.layers.{index}"
-        modules += _block(LayerBuilder(vision, scheme, path))
+    modules += blocks(
+        scheme,
+        "vision_tower.vision_model.encoder.layers",
+        vision.num_layers,
+        lambda path: _block(LayerBuilder(vision, scheme, path)),
+    )
     merged = compression.integer("spatial_merge_size", 2) ** 2
     out = config.text.integer("hidden_size")
     inner = config.integer("projector_hidden_size", out)

@@ -5,7 +5,7 @@ Kimi K3's has RMSNorms, no biases, and attention wider than its hidden state.
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.architectures.towers.qwen3_vl import layer_norm
 from model_cards.card import Tower
 from model_cards.config import Config
@@ -45,11 +45,13 @@ def _vision_tower(vision: Config, scheme: QuantScheme, out: int) -> Tower:
             "patch_embed.pos_emb.time_weight", frames * hidden, "float32" if scheme.method else None
         ),
     ]
-    for index in range(vision.integer("vt_num_hidden_layers")):
-        b = LayerBuilder(
-            vision.merged({"hidden_size": hidden}), scheme, f"vision_tower.encoder.blocks.{index}"
-        )
-        modules += _block(b)
+    config = vision.merged({"hidden_size": hidden})
+    modules += blocks(
+        scheme,
+        "vision_tower.encoder.blocks",
+        vision.integer("vt_num_hidden_layers"),
+        lambda path: _block(LayerBuilder(config, scheme, path)),
+    )
     modules += _norm(vision, "encoder.final_layernorm", hidden)
     return Tower(
         "vision",

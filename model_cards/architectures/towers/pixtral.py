@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.config import Config
 from model_cards.modules import Buffer, Module, Output, Shard, Tensor
 from model_cards.quantization.scheme import QuantScheme
@@ -19,9 +19,12 @@ def pixtral(vision: Config, scheme: QuantScheme, root: str, *, layers: int) -> l
         Buffer("original_inv_freq", hidden // heads // 2, "float32"),
     ]
     config = vision.merged({"hidden_size": hidden})
-    for index in range(layers):
-        b = LayerBuilder(config, scheme, f"{root}.transformer.layers.{index}")
-        modules += _block(b, heads)
+    modules += blocks(
+        scheme,
+        f"{root}.transformer.layers",
+        layers,
+        lambda path: _block(LayerBuilder(config, scheme, path), heads),
+    )
     return modules
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.card import Tower
 from model_cards.config import Config
 from model_cards.modules import Module, Output, RotaryCache, Shard, Tensor
@@ -18,8 +18,12 @@ def vision_tower(vision: Config, scheme: QuantScheme, root: str) -> Tower:
     channels = vision.integer("in_channels", 3)
     modules: list[Module] = [Tensor("patch_embed", (hidden, channels, frames, patch, patch))]
     config = vision.merged({"hidden_size": hidden})
-    for index in range(vision.integer("depth", 32)):
-        modules += _block(LayerBuilder(config, scheme, f"{root}.blocks.{index}"), heads)
+    modules += blocks(
+        scheme,
+        f"{root}.blocks",
+        vision.integer("depth", 32),
+        lambda path: _block(LayerBuilder(config, scheme, path), heads),
+    )
     merged = hidden * vision.integer("spatial_merge_size", 2) ** 2
     top = LayerBuilder(config, scheme, f"{root}.merger")
     modules += [

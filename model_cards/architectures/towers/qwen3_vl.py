@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.card import Tower
 from model_cards.config import Config
 from model_cards.modules import Module, Output, RotaryCache, Shard, Tensor
@@ -23,8 +23,12 @@ def vision_tower(vision: Config, scheme: QuantScheme, root: str = "model.visual"
         Tensor("patch_embed.bias", (hidden,)),
         Tensor("pos_embed", (vision.integer("num_position_embeddings"), hidden)),
     ]
-    for index in range(vision.integer("depth")):
-        modules += _block(LayerBuilder(vision, scheme, f"{root}.blocks.{index}"), heads)
+    modules += blocks(
+        scheme,
+        f"{root}.blocks",
+        vision.integer("depth"),
+        lambda path: _block(LayerBuilder(vision, scheme, path), heads),
+    )
     top = LayerBuilder(vision, scheme, root)
     modules += _merger(top, "merger", hidden, merged, out)
     for index in range(deepstack):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_cards.architectures.decoder import LayerBuilder
+from model_cards.architectures.decoder import LayerBuilder, blocks
 from model_cards.architectures.towers.qwen3_vl import layer_norm
 from model_cards.config import Config
 from model_cards.modules import Buffer, Module, Output, Shard, Tensor
@@ -23,8 +23,12 @@ def siglip(vision: Config, scheme: QuantScheme, root: str) -> list[Module]:
         Buffer("position_ids", positions, "int64"),
     ]
     config = vision.merged({"hidden_size": hidden})
-    for index in range(vision.integer("num_hidden_layers", 12)):
-        modules += _block(LayerBuilder(config, scheme, f"{root}.encoder.layers.{index}"))
+    modules += blocks(
+        scheme,
+        f"{root}.encoder.layers",
+        vision.integer("num_hidden_layers", 12),
+        lambda path: _block(LayerBuilder(config, scheme, path)),
+    )
     return [*modules, *layer_norm("post_layernorm", hidden)]
 
 
