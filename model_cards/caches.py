@@ -19,6 +19,7 @@ class AttentionKind(Enum):
     SLIDING_MLA = "sliding window of latent vectors"
     INDEXER = "sparse attention's indexer"
     COMPRESSOR = "tokens not yet compressed"
+    TAIL = "tokens of the last group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,10 @@ class Attention:
 
     MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
     an indexer one byte vector of `head_size`; a compressor fp32 states of `head_size` for each
-    token in its window. Sparse layers read `index_topk` tokens of the cache, or blocks of
-    `sparse_block` tokens. With `sinks` the softmax has one more, learned, term.
+    token in its window; a tail `head_size` bf16 values for each token of a group of `window` that
+    is not yet full. Sparse layers read `index_topk` tokens of the cache, or blocks of
+    `sparse_block` tokens; with `own_picks` each keeps where they are in its cache to itself. With
+    `sinks` the softmax has one more, learned, term.
     """
 
     num_heads: int
@@ -42,6 +45,7 @@ class Attention:
     sinks: bool = False
     follows_cache_dtype: bool = True  # else in the model's dtype whatever `--kv-cache-dtype` says
     compression: int = 1  # tokens that one cached vector stands for
+    own_picks: bool = False
     model_version: str | None = None  # vLLM's name of a latent format other than DeepSeek V2's
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 OUTPUT = Path(__file__).parent.parent / "planner" / "engine" / "data" / "architectures.json"
 GENERATIVE = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS")
 _NONE = ("", "{}")
+# Inherit `SupportsPP`, but have nothing that a stage is handed (`make_empty_intermediate_tensors`).
+WITHOUT_STAGES = {"Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"}
 # The language model's class inside a multimodal one.
 LANGUAGE_MODELS = {
     "Qwen3VLForConditionalGeneration": "Qwen3ForCausalLM",
@@ -143,7 +145,7 @@ def main() -> None:
         "native": sorted({name for table in NATIVE for name in found.get(table, ())}),
         "transformers": sorted(found.get("_TRANSFORMERS_SUPPORTED_MODELS", ())),
         "dropped": sorted(found.get("_PREVIOUSLY_SUPPORTED_MODELS", ())),
-        "no_pipeline": sorted(set(classes) - inherit("SupportsPP")),
+        "no_pipeline": sorted(set(classes) - (inherit("SupportsPP") - WITHOUT_STAGES)),
         "lora": sorted(with_lora),
         "lora_embeddings": sorted(
             name

@@ -59,6 +59,8 @@ _FAMILIES: Final = {
     "DeepseekV3ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
     "GlmMoeDsaForCausalLM": "deepseek",
+    "Glm5NextForCausalLM": "glm5_next",
+    "Glm5NextForConditionalGeneration": "glm5_next",
     "DeepseekV4ForCausalLM": "deepseek_v4",
     "GptOssForCausalLM": "gpt_oss",
     "Gemma4ForConditionalGeneration": "gemma4",

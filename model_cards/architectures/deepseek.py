@@ -120,12 +120,12 @@ def _layer(b: LayerBuilder, moe: bool, indexes: bool) -> Layer:
     ffn = shared_moe(b) if moe else b.gated_mlp(b.config.integer("intermediate_size"))
     modules = [
         *(latent_attention(b) if _is_latent(b.config) else _plain_attention(b)),
-        *(_indexer(b) if indexes else ()),
+        *(indexer(b) if indexes else ()),
         *ffn,
         b.norm("input_layernorm"),
         b.norm("post_attention_layernorm"),
     ]
-    caches: list[Cache] = [_index_cache(b.config)] if indexes else []
+    caches: list[Cache] = [index_cache(b.config)] if indexes else []
     caches.append(latent_cache(b.config) if _is_latent(b.config) else b.cache())
     return Layer(tuple(modules), tuple(caches))
 
@@ -146,7 +146,7 @@ def latent_attention(
     From a quantized `kv_b_proj` it makes those matrices in the model's dtype and keeps both.
     """
     config = b.config
-    heads, rope = config.integer("num_attention_heads"), config.integer("qk_rope_head_dim")
+    heads, rope = config.integer("num_attention_heads"), _rotary_width(config)
     nope, value = config.integer("qk_nope_head_dim"), config.integer("v_head_dim")
     latent, query = config.integer("kv_lora_rank"), _q_lora_rank(config)
     gate = Output("g_proj", heads, value)
@@ -178,6 +178,11 @@ def latent_attention(
     return modules
 
 
+def _rotary_width(config: Config) -> int:
+    """Rotary features of a head; GLM-5.3-Flash has none."""
+    return config.integer("qk_rope_head_dim", minimum=0)
+
+
 def _fused_down(b: LayerBuilder, name: str, query: int, latent: int, gate: Output | None) -> Linear:
     """The down-projections, whole on every rank, and the output gate, which ranks share."""
     parts: tuple[str, ...] = ("q_a_proj", "kv_a_proj_with_mqa")
@@ -201,13 +206,13 @@ def _q_lora_rank(config: Config) -> int | None:
 
 def latent_cache(config: Config) -> Attention:
     """One latent vector and one rotary key for all heads."""
-    size = config.integer("kv_lora_rank") + config.integer("qk_rope_head_dim")
+    size = config.integer("kv_lora_rank") + _rotary_width(config)
     heads = config.integer("num_attention_heads")
     topk = config.optional_integer("index_topk")
     return Attention(heads, 1, size, 0, AttentionKind.MLA, index_topk=topk)
 
 
-def _indexer(b: LayerBuilder) -> list[Module]:
+def indexer(b: LayerBuilder) -> list[Module]:
     """DSA's indexer, whole on every rank."""
     config = b.config
     heads, size = config.integer("index_n_heads"), config.integer("index_head_dim")
@@ -225,7 +230,7 @@ def _indexer(b: LayerBuilder) -> list[Module]:
     ]
 
 
-def _index_cache(config: Config) -> Attention:
+def index_cache(config: Config) -> Attention:
     """The indexer's keys: fp8 values with their fp32 scales, whatever the KV cache's dtype."""
     size = config.integer("index_head_dim")
     stored = size + size // _INDEXER_SCALE_GROUP * 4

@@ -19,6 +19,7 @@ from model_cards.architectures.decoder import (
     rotary_cache,
     vocabulary,
 )
+from model_cards.architectures.hyper_connections import stream_mixes
 from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind, Cache
 from model_cards.card import Draft, Layer
 from model_cards.config import Config
@@ -94,7 +95,7 @@ def _layer(b: LayerBuilder, ratio: int, *, hashed: bool) -> Layer:
         *_moe(b, hashed=hashed),
         b.norm("attn_norm"),
         b.norm("ffn_norm"),
-        *_stream_mixes(b.config),
+        *stream_mixes(b.config),
     )
     return Layer(modules, _caches(b.config, ratio), (_rotary(b.config, ratio),))
 
@@ -205,7 +206,8 @@ def _moe(b: LayerBuilder, *, hashed: bool) -> list[Module]:
     if shared:
         mlp = b.gated_mlp(shared, "ffn.shared_experts", parts=("w1", "w3"), down="w2")
         modules += [_in_blocks(linear) for linear in mlp]
-    modules.append(b.experts(experts, active, size, "ffn.experts"))
+    routed = b.experts(experts, active, size, "ffn.experts")
+    modules.append(replace(routed, activation_parameters=int("swiglu_limit" in config)))
     return modules
 
 
@@ -215,18 +217,6 @@ def _in_blocks(module: Module) -> Module:
     stored = module.format
     block = stored.block[0] if isinstance(stored, Fp8) else 0
     return replace(module, block=block or None)
-
-
-def _stream_mixes(config: Config) -> tuple[Tensor, ...]:
-    """How attention and MLP read from the residual streams and write to them (mHC), in fp32."""
-    streams = config.integer("hc_mult")
-    mixes, width = (2 + streams) * streams, streams * config.integer("hidden_size")
-    shapes = (("fn", (mixes, width)), ("base", (mixes,)), ("scale", (3,)))
-    return tuple(
-        Tensor(f"hc_{part}_{name}", shape, "float32")
-        for part in ("attn", "ffn")
-        for name, shape in shapes
-    )
 
 
 def _stream_head(config: Config) -> tuple[Tensor, ...]:

@@ -22,6 +22,9 @@ _TRTLLM_BLOCKS: Final = (128, 256, 512, 1024)  # more, where it has TRT-LLM's ke
 _FLASHINFER_HEADS: Final = frozenset({64, 128, 256, 512})
 _FA2_HEAD_SIZE: Final = 256  # the largest head FlashAttention 2 takes
 _FA4_SPARSE_HEADS: Final = 16
+_LATENT_WITHOUT_ROTARY: Final = 512  # GLM-5.3-Flash's
+_SPARSE_SM120: Final = frozenset({"auto", "fp8", "fp8_e4m3", DS_MLA})
+_SM120: Final = AttentionBackend("FLASHINFER_MLA_SPARSE_SM120", (64,), kv_cache_dtype=DS_MLA)
 FA4_FP8: Final = frozenset({"fp8", "fp8_e4m3"})
 
 
@@ -39,7 +42,7 @@ def attention_backends(
 
     `drafts` are the attention layers of a draft behind the model.
     """
-    attentions = dict.fromkeys([*card.attention_layers, *drafts])
+    attentions = dict.fromkeys([*card.attention_kinds, *drafts])
     widest = max((max(a.head_size, a.head_size_v) for a in attentions), default=0)
 
     def choose(attention: Attention, kv_cache_dtype: str) -> AttentionBackend:
@@ -49,8 +52,11 @@ def attention_backends(
             indexer = attention.kind is AttentionKind.INDEXER
             name = "MINIMAX_M3_SPARSE_INDEXER" if indexer else "MINIMAX_M3_SPARSE"
             return AttentionBackend(name, (attention.sparse_block,), multiples=False)
+        if attention.kind is AttentionKind.TAIL:
+            return AttentionBackend("KPOOL_TAIL", (1,), block_outermost=True)
         if attention.kind is AttentionKind.INDEXER:
-            return AttentionBackend("DEEPSEEK_V32_INDEXER", (64,), multiples=False)
+            pages = _indexer_pages(device, attention.compression)
+            return AttentionBackend("DEEPSEEK_V32_INDEXER", pages, multiples=False)
         mla = attention.kind is AttentionKind.MLA
         if device.platform is Platform.CPU:
             return cpu_backend(attention, device)
@@ -60,6 +66,8 @@ def attention_backends(
             return AttentionBackend("FLASH_ATTN")
         if mla and attention.index_topk is not None:
             heads = attention.num_heads // ranks
+            if attention.head_size == _LATENT_WITHOUT_ROTARY:
+                return _sparse_nope_backend(device, device.capability, kv_cache_dtype)
             return _sparse_mla_backend(device, device.capability, kv_cache_dtype, heads)
         if mla:
             return _mla_backend(device, device.capability, kv_cache_dtype)
@@ -115,6 +123,27 @@ def _mla_backend(
     return AttentionBackend("TRITON_MLA")
 
 
+def _indexer_pages(device: DeviceFacts, compression: int) -> tuple[int, ...]:
+    """Tokens of DeepGEMM's pages of 32 or 64 keys; the class for single tokens takes 64 alone."""
+    small = device.capability is not None and device.capability[0] != 12
+    if compression == 1 or not small:
+        return (64 * compression,)
+    return (32 * compression, 64 * compression)
+
+
+def _sparse_nope_backend(
+    device: DeviceFacts, capability: tuple[int, int], kv_cache_dtype: str
+) -> AttentionBackend:
+    """Backends of DSA for latent vectors without a rotary part; their blocks lie rows apart."""
+    if capability[0] == 12 and kv_cache_dtype in _SPARSE_SM120:
+        return replace(_SM120, stride_tokens=64)
+    if device.is_sm100 and kv_cache_dtype != DS_MLA:
+        return AttentionBackend("FLASHINFER_MLA_SPARSE", (32,), stride_tokens=32)
+    if capability == (9, 0) and kv_cache_dtype in ("auto", "bfloat16", "fp8", "fp8_e4m3"):
+        return AttentionBackend("FLASHINFER_MLA_SPARSE_SM90", (64,), stride_tokens=1)
+    return NO_BACKEND
+
+
 def _sparse_mla_backend(
     device: DeviceFacts, capability: tuple[int, int], kv_cache_dtype: str, local_heads: int
 ) -> AttentionBackend:
@@ -126,8 +155,8 @@ def _sparse_mla_backend(
         if local_heads <= _FA4_SPARSE_HEADS:
             return AttentionBackend("FLASH_ATTN_MLA_SPARSE_FA4", (64,))
         return AttentionBackend("FLASHMLA_SPARSE", (64,))
-    if capability[0] == 12 and kv_cache_dtype in ("auto", "fp8", "fp8_e4m3", DS_MLA):
-        return AttentionBackend("FLASHINFER_MLA_SPARSE_SM120", (64,), kv_cache_dtype=DS_MLA)
+    if capability[0] == 12 and kv_cache_dtype in _SPARSE_SM120:
+        return _SM120
     if capability == (9, 0):
         if not quantized:
             return AttentionBackend("FLASH_ATTN_MLA_SPARSE", (64,))

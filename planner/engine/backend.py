@@ -23,6 +23,7 @@ class AttentionBackend:
     kv_cache_dtype: str | None = None  # the layout it keeps, where that is not what was asked for
     layer_block: int | None = None  # block of its layers, whatever the common one
     page_alignment: int = 1  # bytes that its pages are a multiple of
+    stride_tokens: int | None = None  # its blocks lie whole pages of so many tokens apart
     block_outermost: bool = False
 
     @property

@@ -27,7 +27,7 @@ from planner.engine_config import AUTO_LENGTH, EngineConfig
 _GIB: Final = 2**30
 _HUGE_BYTES: Final = 160 * _GIB
 _LARGE_BYTES: Final = 70 * _GIB
-_FP8_KV_ON_SM100: Final = frozenset({"glm_moe_dsa"})
+_KV_ON_SM100: Final = {"glm_moe_dsa": "fp8_e4m3", "glm5_next": "fp8", "glm5_next_text": "fp8"}
 _GB10: Final = (12, 1)
 
 
@@ -177,9 +177,7 @@ def _kv_cache_dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) 
         return config.kv_cache_dtype
     if card.kv_cache_dtype is not None:
         return card.kv_cache_dtype
-    if device.is_sm100 and card.model_type in _FP8_KV_ON_SM100:
-        return "fp8_e4m3"
-    return "auto"
+    return _KV_ON_SM100.get(card.model_type, "auto") if device.is_sm100 else "auto"
 
 
 def _prefix_caching(card: ModelCard, release: Release) -> bool:

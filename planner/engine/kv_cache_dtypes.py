@@ -45,6 +45,7 @@ _PACKED_MLA: Final = {DS_MLA: 656, "nvfp4_ds_mla": 352}
 # DeepSeek V4's: 448 fp8 values, 7 scales and a byte to fill, 64 rotary values in bf16.
 _PACKED_V4: Final = 448 + 7 + 1 + 64 * 2
 _FP32_BYTES: Final = 4
+_BF16_BYTES: Final = 2
 
 
 def is_modelled(kv_cache_dtype: str) -> bool:
@@ -75,6 +76,8 @@ def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: i
         return Fraction(elements)
     if attention.kind is AttentionKind.COMPRESSOR:
         return Fraction(elements * _FP32_BYTES)
+    if attention.kind is AttentionKind.TAIL:
+        return Fraction(elements * _BF16_BYTES)
     if attention.model_version == DEEPSEEK_V4:
         return Fraction(_PACKED_V4)
     if kv_cache_dtype in _PACKED_MLA:

@@ -10,7 +10,9 @@ from enum import Enum
 
 from model_cards.modules import Experts
 from model_cards.quantization.formats import Unquantized
+from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.mxfp4 import Mxfp4
+from model_cards.quantization.mxfp8 import Mxfp8
 from model_cards.quantization.nvfp4 import Nvfp4
 
 
@@ -51,6 +53,28 @@ def experts_tile(experts: Experts, capability: tuple[int, int] | None) -> Tile:
         case Nvfp4(quantized_input=True):
             return _TRTLLM_NVFP4 if experts.gated else _TRTLLM_NVFP4_UNGATED
     return _UNPADDED
+
+
+def keeps_activation_parameters(
+    experts: Experts, capability: tuple[int, int] | None, *, spread: bool
+) -> bool:
+    """Whether the kernel keeps limit, slope and offset of the activation for every expert.
+
+    FlashInfer's do, but for TRT-LLM's 16-bit one. On Hopper vLLM takes them only for FP8 blocks
+    where whole experts are `spread` over ranks, on SM 12.x neither for FP8 blocks nor for MXFP4.
+    """
+    if capability is None:
+        return False
+    match experts.format:
+        case Unquantized() if experts.trtllm:
+            return capability[0] == 12
+        case Fp8(granularity=Granularity.BLOCK):
+            return capability[0] == 10 or (capability == (9, 0) and spread)
+        case Mxfp4():
+            return capability[0] == 10
+        case Unquantized() | Nvfp4() | Mxfp8():
+            return capability[0] in (10, 12)
+    return False
 
 
 def mxfp4_kernel(

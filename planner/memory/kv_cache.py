@@ -12,7 +12,7 @@ from planner.engine.attention import Backends
 from planner.engine.cpu import cpu_state
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
-from planner.engine.kv_cache_dtypes import is_packed
+from planner.engine.kv_cache_dtypes import DS_MLA, is_packed
 from planner.engine.recurrent import checkpoint_alignment, state_blocks
 from planner.memory.block_size import (
     BlockSizes,
@@ -21,7 +21,16 @@ from planner.memory.block_size import (
     packed_block_size,
 )
 from planner.memory.kv_groups import KVCacheGroup, block_bytes
-from planner.memory.kv_specs import WHOLE, KVCacheSpec, SpecKind, attention_spec, state_bytes
+from planner.memory.kv_specs import (
+    WHOLE,
+    KVCacheSpec,
+    SpecKind,
+    attention_spec,
+    ring_tokens,
+    state_bytes,
+)
+
+_BESIDE_ATTENTION = (AttentionKind.INDEXER, AttentionKind.TAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ def cache_specs(
         sliding = attention.kind is AttentionKind.SLIDING
         block = backend.local_block(sizes.attention) if sliding else sizes.attention
         block = backend.layer_block or block
+        if attention.kind is AttentionKind.TAIL and attention.window is not None:
+            block = ring_tokens(attention.window, drafted)
         dtype = backend.kv_cache_dtype or config.kv_cache_dtype
         known[attention] = replace(
             attention_spec(
@@ -66,6 +77,7 @@ def cache_specs(
             ),
             retained_tokens=config.retained_tokens if sliding else 0,
             longest_kernel_block=None if backend.multiples else max(backend.kernel_blocks),
+            stride_tokens=backend.stride_tokens,
         )
     for state in card.states:
         size = _state_bytes(state, config, device)
@@ -105,10 +117,13 @@ def _block_sizes(
     if not backends:  # attention-free: states only
         return BlockSizes(size, size if config.prefix_caching else config.max_model_len, 0)
     ranks = config.given.tensor_parallel_size
-    first = next(iter(backends))
+    first = next(a for a in backends if a.kind not in _BESIDE_ATTENTION)
     if first.kind is not AttentionKind.MLA:  # vLLM takes values to be as wide as keys
         first = replace(first, head_size_v=first.head_size)
-    token = attention_spec(first, ranks, config.kv_cache_dtype, config.dtype_bytes, 1)
+    # vLLM takes the records of sparse MLA for one byte an element here.
+    packed = backends[first].kv_cache_dtype == DS_MLA
+    dtype = "fp8" if packed else config.kv_cache_dtype
+    token = attention_spec(first, ranks, dtype, config.dtype_bytes, 1)
     return hybrid_block_sizes(
         distinct,
         size,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from planner.memory.kv_specs import KVCacheSpec, NoCommonLayout, SpecKind, ceil_div, one_type
 
+_STATES = frozenset({SpecKind.MAMBA, SpecKind.CIRCULAR})
 _WINDOWS = frozenset({SpecKind.SLIDING, SpecKind.SLIDING_MLA})
 
 
@@ -73,7 +74,7 @@ def packed(specs: Mapping[int, KVCacheSpec]) -> list[dict[int, KVCacheSpec]]:
 
     def holds_states(bucket: _Bucket) -> bool:
         kind = bucket.spec.kind
-        return kind is SpecKind.MAMBA or (repeats is None and kind in _WINDOWS)
+        return kind in _STATES or (repeats is None and kind in _WINDOWS)
 
     def by_pattern(bucket: _Bucket) -> int:
         return ceil_div(bucket.repeats, repeats) if repeats and bucket.balanced else 1

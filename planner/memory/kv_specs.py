@@ -31,6 +31,7 @@ class SpecKind(Enum):
     CHUNKED = "ChunkedLocalAttentionSpec"
     MLA = "MLAAttentionSpec"
     SLIDING_MLA = "SlidingWindowMLASpec"
+    CIRCULAR = "CircularBufferSpec"
     MAMBA = "MambaSpec"
 
 
@@ -45,6 +46,7 @@ _SPECS = {
     AttentionKind.SLIDING_MLA: SpecKind.SLIDING_MLA,
     AttentionKind.INDEXER: SpecKind.MLA,
     AttentionKind.COMPRESSOR: SpecKind.SLIDING_MLA,
+    AttentionKind.TAIL: SpecKind.CIRCULAR,
 }
 # One vector for all heads, whole on every rank.
 _LATENT = frozenset(
@@ -53,6 +55,7 @@ _LATENT = frozenset(
         AttentionKind.SLIDING_MLA,
         AttentionKind.INDEXER,
         AttentionKind.COMPRESSOR,
+        AttentionKind.TAIL,
     }
 )
 
@@ -70,6 +73,7 @@ class KVCacheSpec:
     window: int | None = None  # tokens of a sliding window or of a local chunk
     retained_tokens: int = 0  # kept behind a sliding window
     longest_kernel_block: int | None = None  # where blocks are split into kernel blocks
+    stride_tokens: int | None = None  # blocks lie whole pages of so many tokens apart
     state: RecurrentState | None = None
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     checkpoint_alignment: int | None = None  # tokens between states that its prefill hands out
@@ -84,7 +88,12 @@ class KVCacheSpec:
 
     @property
     def stride_alignment(self) -> int:
-        """Bytes of a kernel block, if blocks are split into several; else 1."""
+        """Bytes of a kernel block, if blocks are split into several; else 1.
+
+        Or those of `stride_tokens`, where kernels ask for them.
+        """
+        if self.stride_tokens is not None:
+            return self.token_bytes * self.stride_tokens
         if self.longest_kernel_block is None:
             return 1
         kernel = gcd(self.longest_kernel_block, self.block_size)
@@ -100,6 +109,8 @@ class KVCacheSpec:
         match self.kind:
             case SpecKind.MAMBA:
                 return self.state_blocks
+            case SpecKind.CIRCULAR:
+                return 1
             case SpecKind.SLIDING | SpecKind.SLIDING_MLA:
                 assert self.window is not None
                 # Blocks behind the window are freed once a step is settled, so what is in flight
@@ -161,6 +172,12 @@ def one_type(specs: list[KVCacheSpec]) -> bool:
             )
         case _:
             return all(spec.kind is first.kind and spec.window == first.window for spec in specs)
+
+
+def ring_tokens(group: int, speculative: int) -> int:
+    """Tokens of a circular buffer for a group that is not yet full, and for what is drafted."""
+    groups = ceil_div(group + speculative, group)
+    return group << (groups - 1).bit_length()
 
 
 def local_kv_heads(attention: Attention, ranks: int) -> int:

@@ -19,7 +19,12 @@ from model_cards.quantization.gptq import Gptq
 from model_cards.quantization.integers import PackedInt
 from model_cards.quantization.mxfp4 import GROUP as MXFP4_GROUP
 from model_cards.quantization.mxfp4 import Mxfp4
-from planner.engine.moe import MoeKernel, experts_tile, mxfp4_kernel
+from planner.engine.moe import (
+    MoeKernel,
+    experts_tile,
+    keeps_activation_parameters,
+    mxfp4_kernel,
+)
 from planner.memory.parallel import Indivisible
 
 Capability = tuple[int, int]
@@ -70,6 +75,19 @@ def experts_bytes(
     capability: Capability | None,
 ) -> int:
     """Bytes of a rank's routed experts after loading: `count` of them, `intermediate` wide."""
+    total = _experts_weights(experts, count, intermediate, dtype_bytes, capability)
+    if keeps_activation_parameters(experts, capability, spread=count < experts.count):
+        total += count * experts.activation_parameters * 4
+    return total
+
+
+def _experts_weights(
+    experts: Experts,
+    count: int,
+    intermediate: int,
+    dtype_bytes: int,
+    capability: Capability | None,
+) -> int:
     tile = experts_tile(experts, capability)
     intermediate = ceil_div(intermediate, tile.intermediate) * tile.intermediate
     hidden = ceil_div(experts.hidden, tile.hidden) * tile.hidden
@@ -100,9 +118,6 @@ def experts_bytes(
     each = weight_format.bytes(hidden, up, dtype_bytes) + weight_format.bytes(
         intermediate, (hidden,), dtype_bytes
     )
-    if capability is not None and capability[0] in (10, 12):
-        # FlashInfer's kernels have parameters of the activation for every expert, in fp32.
-        each += 4 * experts.activation_parameters
     return count * (each + biases)
 
 
@@ -138,8 +153,7 @@ def _mxfp4_experts_bytes(
     """MXFP4 experts, padded for their kernel.
 
     Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4. TRT-LLM keeps
-    int64 permutations of all rows, for weights, scales and biases, and parameters of the activation
-    for every expert. The biases of both are fp32.
+    int64 permutations of all rows, for weights, scales and biases. The biases of both are fp32.
     """
     assert isinstance(experts.format, Mxfp4)
     kernel, tile = mxfp4_kernel(experts.format, capability)
@@ -157,10 +171,8 @@ def _mxfp4_experts_bytes(
         return outputs * groups
 
     each = weights + scales(rows, hidden) + scales(hidden, inner) + biases
-    if kernel is not MoeKernel.TRTLLM:
-        return count * each
-    permuted = 3 if experts.bias else 2
-    return count * (each + 4 * experts.activation_parameters) + permuted * 8 * (rows + hidden)
+    permuted = (3 if experts.bias else 2) if kernel is MoeKernel.TRTLLM else 0
+    return count * each + permuted * 8 * (rows + hidden)
 
 
 def _shard_block(block: int, hidden: int, intermediate: int) -> int:
