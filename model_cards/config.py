@@ -17,8 +17,9 @@ from model_cards.errors import BadConfig
 
 MAX_CONFIG_BYTES: Final = 64 * 2**20
 _LARGEST: Final = 2**40  # no dimension of a network comes near; keeps arithmetic sane
-_MOST_LAYERS: Final = 1000  # layers are built one by one
-_LAYER_COUNTS: Final = ("layers", "layer", "depth", "num_inputs")  # how keys end that count them
+_MOST_LAYERS: Final = 1000
+# How keys end that count layers and what else is built one by one.
+_LAYER_COUNTS: Final = ("layers", "layer", "depth", "num_inputs", "mtp_modules")
 
 
 def shorten(value: object, limit: int = 60) -> str:

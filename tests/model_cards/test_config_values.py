@@ -128,7 +128,7 @@ def test_a_sections_errors_name_the_whole_way_to_the_key() -> None:
 
 
 def test_layers_are_few_enough_to_be_built() -> None:
-    for key in ("num_hidden_layers", "depth", "n_layer"):
+    for key in ("num_hidden_layers", "depth", "n_layer", "num_mtp_modules", "altup_num_inputs"):
         assert Config({key: 1000}, "config.json").integer(key) == 1000
         too_many = Config({key: 1001}, "config.json")
         assert "between 1 and 1000" in refusal(lambda bad=too_many, key=key: bad.integer(key))
