@@ -76,8 +76,8 @@ class Experts:
     `gated` experts have gate, up and down projections; others up and down only. `trtllm`: their
     activation and routing are among those that TRT-LLM's 16-bit kernel knows (SiLU or squared
     ReLU; renormalized or sigmoid scores). `activation_parameters` are a limit, a slope and an
-    offset of the activation, as far as it has them. Where ranks slice the experts, every slice is
-    padded to `smallest_slice`.
+    offset of the activation, as far as it has them; `scaled_parameters` of them are in units of the
+    product of matrices. Where ranks slice the experts, every slice is padded to `smallest_slice`.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Experts:
     format: WeightFormat
     trtllm: bool = True
     activation_parameters: int = 0
+    scaled_parameters: int = 0
     smallest_slice: int = 1
 
     @property

@@ -207,7 +207,8 @@ def _moe(b: LayerBuilder, *, hashed: bool) -> list[Module]:
         mlp = b.gated_mlp(shared, "ffn.shared_experts", parts=("w1", "w3"), down="w2")
         modules += [_in_blocks(linear) for linear in mlp]
     routed = b.experts(experts, active, size, "ffn.experts")
-    modules.append(replace(routed, activation_parameters=int("swiglu_limit" in config)))
+    limits = int("swiglu_limit" in config)
+    modules.append(replace(routed, activation_parameters=limits, scaled_parameters=limits))
     return modules
 
 

@@ -157,7 +157,8 @@ def _moe(b: LayerBuilder) -> list[Module]:
     if shared:
         modules += b.gated_mlp(shared * size, "mlp.shared_experts")
     routed = b.experts(experts, config.integer("num_experts_per_tok"), size)
-    modules.append(replace(routed, activation_parameters=int("swiglu_limit" in config)))
+    limits = int("swiglu_limit" in config)
+    modules.append(replace(routed, activation_parameters=limits, scaled_parameters=limits))
     return modules
 
 

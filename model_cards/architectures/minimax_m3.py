@@ -25,6 +25,7 @@ from model_cards.quantization.scheme import QuantScheme
 
 _INDEX_KEY_BYTES = 2  # of each feature: bf16 whatever the model's dtype
 _ACTIVATION_PARAMETERS = 3  # of SwiGLU as OpenAI has it: alpha, beta and a limit
+_SCALED_PARAMETERS = 2  # beta and the limit
 
 
 def build(config: Config, scheme: QuantScheme) -> Body:
@@ -143,7 +144,13 @@ def _experts(b: LayerBuilder) -> list[Module]:
         modules += b.gated_mlp(shared * size, f"{name}.shared_experts")
     active = config.integer("num_experts_per_tok")
     routed = b.experts(experts, active, size, f"{name}.experts", trtllm=False)
-    modules.append(replace(routed, activation_parameters=_ACTIVATION_PARAMETERS))
+    modules.append(
+        replace(
+            routed,
+            activation_parameters=_ACTIVATION_PARAMETERS,
+            scaled_parameters=_SCALED_PARAMETERS,
+        )
+    )
     return modules
 
 

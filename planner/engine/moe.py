@@ -55,6 +55,12 @@ def experts_tile(experts: Experts, capability: tuple[int, int] | None) -> Tile:
     return _UNPADDED
 
 
+def runs_trtllm_nvfp4(experts: Experts, capability: tuple[int, int] | None) -> bool:
+    """Whether TRT-LLM's kernel for 4-bit inputs and weights runs the experts."""
+    quantized = isinstance(experts.format, Nvfp4) and experts.format.quantized_input
+    return quantized and capability is not None and capability[0] == 10
+
+
 def keeps_activation_parameters(
     experts: Experts, capability: tuple[int, int] | None, *, spread: bool
 ) -> bool:

@@ -24,6 +24,7 @@ from planner.engine.moe import (
     experts_tile,
     keeps_activation_parameters,
     mxfp4_kernel,
+    runs_trtllm_nvfp4,
 )
 from planner.memory.parallel import Indivisible
 
@@ -78,6 +79,9 @@ def experts_bytes(
     total = _experts_weights(experts, count, intermediate, dtype_bytes, capability)
     if keeps_activation_parameters(experts, capability, spread=count < experts.count):
         total += count * experts.activation_parameters * 4
+    if runs_trtllm_nvfp4(experts, capability):
+        # A scale between the matrices; and parameters divided by that of the first.
+        total += count * (1 + experts.scaled_parameters) * 4
     return total
 
 

@@ -9,7 +9,7 @@ from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.facts import Facts
-from model_cards.modules import Linear
+from model_cards.modules import Experts, Linear
 from model_cards.sources.bundled import bundled_config, open_bundled
 from planner.memory.parallel import local_linear
 from planner.memory.weights import Layout, module_bytes
@@ -79,3 +79,18 @@ def test_mtp_layers_are_there_unless_the_total_leaves_no_room() -> None:
     modules = [*draft.layers[0].modules, *draft.modules]
     layout = Layout(tensor_parallel_size=8)
     assert sum(module_bytes(module, layout) for module in modules) == 2_011_756_048
+
+
+def test_trtllm_keeps_six_numbers_of_each_nvfp4_expert() -> None:
+    """Slope, offset and limit; offset and limit again in units of the product; a scale between.
+
+    Only on the B200 family: on SM 12.x the three alone.
+    """
+    card = card_of("nvidia/MiniMax-M3-NVFP4")
+    experts = next(m for m in card.layers[-1].modules if isinstance(m, Experts))
+
+    def total(capability: tuple[int, int]) -> int:
+        return module_bytes(experts, Layout(capability=capability))
+
+    assert total((10, 0)) - total((9, 0)) == 128 * 6 * 4
+    assert total((12, 0)) - total((9, 0)) == 128 * 3 * 4
