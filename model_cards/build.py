@@ -16,7 +16,6 @@ from model_cards.card import (
     Head,
     ModelCard,
     Origin,
-    count_elements,
     count_same,
 )
 from model_cards.config import Config
@@ -106,8 +105,9 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         body = replace(body, lm_head=replace(head, format=scheme.head("lm_head")))
 
     drafts = body.drafts
-    if drafts and facts.parameters in (_count(body), _count_packed(body)):
-        drafts = ()  # the total leaves no room for them
+    if drafts and facts.parameters is not None:
+        counted = facts.parameters == _count(body) or facts.parameters == _count_packed(body)
+        drafts = () if counted else drafts  # else the total leaves no room for them
 
     dtype = config.dtype or text.dtype
     if dtype is None or dtype not in ("bfloat16", "float16", "float32"):
@@ -194,7 +194,7 @@ def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:
     vLLM looks for one and ties it only if it is a copy of the embedding, which it is taken to be
     where the config itself says that they are tied.
     """
-    if body.lm_head is not None or says_tied:
+    if body.lm_head is not None or says_tied or parameters is None:
         return False
     return parameters == _count(body) + body.embedding.elements
 
@@ -232,20 +232,20 @@ def _estimated(
     return estimate_body(config, parameters, stored, kind)
 
 
-def _modules(body: Body) -> Iterator[Module]:
-    yield body.embedding
-    for layer in body.layers:
-        yield from layer.modules
-    yield from body.final
-    yield from body.beside
+def _modules(body: Body) -> Iterator[tuple[Module, int]]:
+    """The modules of the served model, with how often each occurs."""
+    for layer, count in count_same(body.layers):
+        yield from ((module, count) for module in layer.modules)
     for tower in body.towers:
-        yield from tower.modules
+        yield from count_same(tower.modules)
+    alone = (body.embedding, *body.final, *body.beside)
+    yield from ((module, 1) for module in alone)
     if body.lm_head is not None:
-        yield body.lm_head
+        yield body.lm_head, 1
 
 
 def _count(body: Body) -> int:
-    return count_elements(_modules(body))
+    return sum(count * module.elements for module, count in _modules(body))
 
 
 def _count_packed(body: Body) -> int:
@@ -255,7 +255,7 @@ def _count_packed(body: Body) -> int:
         packed = isinstance(module, (Linear, Experts)) and module.format.kind in _PACKED_FLOATS
         return module.elements // 2 if packed else module.elements
 
-    return sum(count * elements(module) for module, count in count_same(_modules(body)))
+    return sum(count * elements(module) for module, count in _modules(body))
 
 
 def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[str, float]:

@@ -56,7 +56,7 @@ class Tower:
     heads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Draft:
     """What drafts tokens for a target: MTP layers of its checkpoint, a head, or a whole model.
 

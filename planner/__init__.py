@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.command.render import Command, render_command
-    from planner.engine_config import EngineConfig
+    from planner.engine_config import EngineConfig, SpeculativeConfig
     from planner.errors import PlanError
     from planner.memory.plan import MemoryPlan, plan_memory
+    from planner.memory.sweep import Sweep, sweep_memory
     from planner.quantity import Basis, Quantity
     from planner.recommendation.rank import Recommendation, recommend
     from planner.recommendation.requirements import Requirements
@@ -36,7 +37,9 @@ _HOMES = {
     "Recommendation": "planner.recommendation.rank",
     "Requirements": "planner.recommendation.requirements",
     "Settled": "planner.recommendation.settle",
+    "SpeculativeConfig": "planner.engine_config",
     "SpeedEstimate": "planner.speed.step",
+    "Sweep": "planner.memory.sweep",
     "Unfit": "planner.recommendation.settle",
     "Workload": "planner.workload",
     "plan_memory": "planner.memory.plan",
@@ -44,6 +47,7 @@ _HOMES = {
     "recommend": "planner.recommendation.rank",
     "render_command": "planner.command.render",
     "settle": "planner.recommendation.settle",
+    "sweep_memory": "planner.memory.sweep",
 }
 
 __all__ = [
@@ -56,7 +60,9 @@ __all__ = [
     "Recommendation",
     "Requirements",
     "Settled",
+    "SpeculativeConfig",
     "SpeedEstimate",
+    "Sweep",
     "Unfit",
     "Workload",
     "plan_memory",
@@ -64,6 +70,7 @@ __all__ = [
     "recommend",
     "render_command",
     "settle",
+    "sweep_memory",
 ]
 
 

@@ -7,7 +7,7 @@ release by release; checked against vLLM 0.33.0's own answers in tests/planner/t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from model_cards.caches import AttentionKind
@@ -54,6 +54,28 @@ class ResolvedConfig:
     whole_chunks: bool = False  # chunked attention is cached whole
     speculation: Speculation | None = None
     lora: LoraSlots | None = None
+
+    @property
+    def caches_only(self) -> ResolvedConfig:
+        """The settings that decide the layout of the KV cache, the others at neutral values."""
+        given = replace(
+            self.given,
+            max_num_seqs=None,
+            max_num_batched_tokens=None,
+            gpu_memory_utilization=None,
+            kv_cache_memory_bytes=None,
+            num_gpu_blocks_override=None,
+        )
+        return replace(
+            self,
+            given=given,
+            max_num_seqs=0,
+            max_num_batched_tokens=0,
+            gpu_memory_utilization=0.0,
+            kv_cache_memory_bytes=None,
+            cudagraph_sizes=(),
+            lora=None,
+        )
 
     @property
     def hybrid_kv_cache(self) -> bool:
@@ -106,7 +128,7 @@ def resolve(
         length = config.max_model_len
     speculating = speculation(card, config.speculative_config, draft, length)
     on_cpu = device.platform is Platform.CPU
-    runner_v2 = bool(release.fact("model_runner_v2")) and not on_cpu  # no Triton there
+    runner_v2 = _runner_v2(card, release) and not on_cpu  # no Triton there
     if speculating is not None:
         runner_v2 = runner_v2 and not speculating.needs_v1_runner
         if runner_v2 and speculating.max_model_len is not None:
@@ -184,7 +206,7 @@ def _prefix_caching(card: ModelCard, release: Release) -> bool:
     """Whether prefixes are cached by default: not where nothing but states is cached."""
     if card.states and not release.fact("prefix_caching_of_hybrids"):
         return False
-    return bool(card.attention_layers())
+    return bool(card.attention_layers)
 
 
 def _batch(
@@ -229,7 +251,17 @@ def _whole_chunks(card: ModelCard, speculating: Speculation | None) -> bool:
     """Heads on hidden states do not work with chunks that are cached on their own."""
     if speculating is None or not speculating.reads_hidden_states:
         return False
-    return any(each.kind is AttentionKind.CHUNKED for each in card.attention_layers())
+    return any(each.kind is AttentionKind.CHUNKED for each in card.attention_layers)
+
+
+def _runner_v2(card: ModelCard, release: Release) -> bool:
+    """Whether Model Runner V2 runs the model by default: family by family before it ran all."""
+    served = release.fact("model_runner_v2")
+    if card.quantization is not None and not release.fact("model_runner_v2_quantized"):
+        return False
+    if served == "dense":
+        return not card.is_moe and not card.states
+    return served == "all" or card.architecture in served
 
 
 def _async_scheduling(

@@ -162,6 +162,11 @@ def _describes(given: str, method: str | None) -> bool:
     return any(family in given and family in method for family in families)
 
 
+def _has_fp8(device: DeviceFacts) -> bool:
+    """Whether an AMD card computes in FP8: CDNA 3 and 4, RDNA 4."""
+    return device.gfx is not None and device.gfx.startswith(("gfx942", "gfx95", "gfx12"))
+
+
 def _quantization(
     card: ModelCard, device: DeviceFacts, config: ResolvedConfig, release: Release
 ) -> str | None:
@@ -177,6 +182,8 @@ def _quantization(
         return None
     if not accepts_choice(release, "quantization", method):
         return f"vLLM {release.name} has no quantization method {method!r}"
+    if device.platform is Platform.ROCM and card.format_kind == "fp8" and not _has_fp8(device):
+        return f"vLLM has no FP8 kernels for {device.gfx or device.name}"
     if card.format_kind == "nvfp4" and device.platform in _WITHOUT_NVFP4:
         return f"vLLM has no NVFP4 kernels for {device.platform.value}"
     if device.platform is not Platform.CUDA or device.capability is None:

@@ -210,6 +210,8 @@ def plan_kv_cache(
 
 def _longest(request_blocks: Callable[[int], int], usable: int, limit: int) -> int:
     """Longest length up to `limit` whose blocks are usable; 0 if not even one token fits."""
+    if request_blocks(limit) <= usable:
+        return limit
     if request_blocks(1) > usable:
         return 0
     low, high = 1, limit

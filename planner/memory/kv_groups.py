@@ -6,8 +6,9 @@ the most that any group's layers need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import lcm
 
 from planner.memory.kv_packing import packed
@@ -69,9 +70,10 @@ class KVCacheGroup:
         return max(spec.blocks_per_request(length, in_flight_tokens) for spec in self.distinct)
 
 
+@lru_cache(maxsize=256)
 def group_layers(
-    specs: Sequence[KVCacheSpec],
-    stages: Sequence[frozenset[int]] = (),
+    specs: tuple[KVCacheSpec, ...],
+    stages: tuple[frozenset[int], ...] = (),
     *,
     hybrid: bool = True,
     block_outermost: bool = False,
@@ -166,35 +168,36 @@ def _mergeable(specs: list[KVCacheSpec]) -> bool:
 def _unify_pages(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
     """One page size for all: smaller pages take more tokens, or are padded."""
     largest = max(spec.page_size_bytes for spec in specs.values())
-    unified = {}
-    for index, spec in specs.items():
-        ratio, rest = divmod(largest, spec.page_size_bytes)
-        if spec.kind is SpecKind.MAMBA:
-            unified[index] = replace(spec, page_size_bytes=largest)
-        elif not rest:
-            unified[index] = replace(
-                spec, page_size_bytes=largest, block_size=spec.block_size * ratio
-            )
-        elif spec.kind is SpecKind.MLA:
-            raise NoCommonLayout(
-                "the pages of MLA layers cannot be padded to those of the other layers: vLLM "
-                "finds no common KV cache page"
-            )
-        else:
-            unified[index] = replace(spec, page_size_bytes=largest)
-    return unified
+    unified = {spec: _of_page(spec, largest) for spec in dict.fromkeys(specs.values())}
+    return {index: unified[spec] for index, spec in specs.items()}
+
+
+def _of_page(spec: KVCacheSpec, page_bytes: int) -> KVCacheSpec:
+    """The spec in pages of that size, no smaller than its own."""
+    ratio, rest = divmod(page_bytes, spec.page_size_bytes)
+    if spec.kind is not SpecKind.MAMBA and not rest:
+        return replace(spec, page_size_bytes=page_bytes, block_size=spec.block_size * ratio)
+    if spec.kind is SpecKind.MLA:
+        raise NoCommonLayout(
+            "the pages of MLA layers cannot be padded to those of the other layers: vLLM finds "
+            "no common KV cache page"
+        )
+    return replace(spec, page_size_bytes=page_bytes)
 
 
 def _equal_groups(specs: dict[int, KVCacheSpec]) -> tuple[KVCacheGroup, ...]:
     """Groups of equally many layers: each kind is dealt out over as many as it needs."""
     buckets: list[dict[int, KVCacheSpec]] = []
+    known: dict[KVCacheSpec, dict[int, KVCacheSpec]] = {}
     for index, spec in specs.items():
-        for bucket in buckets:
-            if _mergeable([*dict.fromkeys(bucket.values()), spec]):
-                bucket[index] = spec
-                break
-        else:
-            buckets.append({index: spec})
+        if spec not in known:
+            fitting = (b for b in buckets if _mergeable([*dict.fromkeys(b.values()), spec]))
+            bucket = next(fitting, None)
+            if bucket is None:
+                bucket = {}
+                buckets.append(bucket)
+            known[spec] = bucket
+        known[spec][index] = spec
     sizes = [len(bucket) for bucket in buckets]
     size = max(sizes) if max(sizes) < 1.5 * min(sizes) else min(sizes)
     groups = []
@@ -209,5 +212,7 @@ def _equal_groups(specs: dict[int, KVCacheSpec]) -> tuple[KVCacheGroup, ...]:
 
 def _by_spec(bucket: dict[int, KVCacheSpec]) -> list[int]:
     """Layers of a bucket as vLLM lists them: all of one spec, then all of the next."""
-    first_seen = list(dict.fromkeys(bucket.values()))
-    return sorted(bucket, key=lambda index: (first_seen.index(bucket[index]), index))
+    first_seen: dict[KVCacheSpec, int] = {}
+    for spec in bucket.values():
+        first_seen.setdefault(spec, len(first_seen))
+    return sorted(bucket, key=lambda index: (first_seen[bucket[index]], index))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from model_cards.caches import Attention
 from model_cards.card import ModelCard
@@ -96,6 +97,20 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
             last_stage=index == last,
         )
         stages.append(LoadedStage(len(layers), share, buffers))
+    caches = _cache_layout(card, config.caches_only, device)
+    return LoadedModel(backends, tuple(stages), *caches)
+
+
+@lru_cache(maxsize=256)
+def _cache_layout(
+    card: ModelCard, config: ResolvedConfig, device: DeviceFacts
+) -> tuple[tuple[KVCacheGroup, ...], tuple[frozenset[int], ...], bool, str | None]:
+    """Groups, caches of each stage, whether the block is outermost, and what is wrong."""
+    given = config.given
+    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    backends = attention_backends(
+        card, device, config.kv_cache_dtype, given.tensor_parallel_size, drafts
+    )
     caches = tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation))
     block_outermost = any(backend.block_outermost for backend in backends.values())
     in_order = (c if isinstance(c, Attention) else None for c in (*card.caches(), *drafts))
@@ -111,4 +126,4 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
         [backends[c] if c is not None else None for c in in_order],
         block_outermost=block_outermost,
     )
-    return LoadedModel(backends, tuple(stages), groups, caches, block_outermost, problem)
+    return groups, caches, block_outermost, problem

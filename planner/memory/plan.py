@@ -134,9 +134,11 @@ def plan_memory(
     slot = rig.smallest
     if slot.total_bytes is None:
         raise PlanError(
-            f"usable memory of {slot.gpu.name} is not known; give it yourself, for example "
-            f'--gpu "custom:{slot.gpu.memory.nominal_gb or 24:g}GB"'
+            f"usable memory of {slot.gpu.name} is not known; give it with the name, "
+            f"{slot.gpu.slug}:SIZE, where SIZE is for example 11GiB"
         )
+    if len({each.gpu.vendor for each in rig.devices}) > 1:
+        raise PlanError(f"{rig.spec}: vLLM does not run one model on cards of different makers")
     needed = config.world_size * config.data_parallel_size
     if needed > rig.gpu_count:
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
@@ -247,7 +249,7 @@ def _ranks(
 ) -> list[RankMemory]:
     given = config.given
     non_torch = _non_torch(rig, device, given, release)
-    is_counted = counted(release)
+    is_counted = counted(release, device.platform)
     ranks = []
     for index, stage in enumerate(loaded.stages):
         last = index == len(loaded.stages) - 1

@@ -80,7 +80,7 @@ def judge(
     if 1 - start_check > kv_check:
         kind = RefusalKind.FREE_MEMORY
         reason = (
-            f"free memory at start ({free.value / GIB:.2f} GiB) is less than what {why} "
+            f"free memory at start ({max(0, free.value) / GIB:.2f} GiB) is less than what {why} "
             f"({asked.value / GIB:.2f} GiB)"
         )
     else:

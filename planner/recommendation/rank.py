@@ -17,7 +17,7 @@ from planner.quantity import Quantity
 from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, settle
-from planner.recommendation.variants import SMALLEST_BYTES, checkpoint_ids, least_bytes
+from planner.recommendation.variants import SMALLEST_BYTES, checkpoint_ids, least_bytes, usual_format
 
 # A checkpoint that loses no more than this many points is as good as the original.
 _AS_GOOD_POINTS: Final = 0.3
@@ -144,6 +144,8 @@ def _cards(model: RatedModel, room: int) -> list[ModelCard]:
     by_kind: dict[str, ModelCard] = {}
     for model_id in checkpoint_ids(model.model_id):
         if model.total_parameters * least_bytes(model_id) > room:
+            continue
+        if usual_format(model_id) in by_kind:  # no better than what is held
             continue
         try:
             card = open_bundled(model_id)

@@ -7,15 +7,21 @@ from typing import Final
 from model_cards.sources.bundled import find_entry, variants_of
 from planner.recommendation.quality import base_of, rated_copies
 
-# Bytes of a parameter by the snapshot's name of a layout; 4 bit where it is none of these.
-_PRESET_BYTES: Final = {
-    "fp8-dynamic": 1.0,
-    "fp8-static": 1.0,
-    "fp8-block": 1.0,
-    "modelopt-fp8": 1.0,
-    "w8a8": 1.0,
-    "gptq-int8": 1.0,
+# Weight format by the snapshot's name of a layout.
+_PRESET_FORMATS: Final = {
+    "fp8-dynamic": "fp8",
+    "fp8-static": "fp8",
+    "fp8-block": "fp8",
+    "modelopt-fp8": "fp8",
+    "w8a8": "w8a8",
+    "gptq-int8": "int8",
+    "nvfp4": "nvfp4",
+    "modelopt-nvfp4": "nvfp4",
+    "awq": "int4",
+    "gptq-int4": "int4",
+    "w4a16": "int4",
 }
+_ONE_BYTE: Final = frozenset({"fp8", "w8a8", "int8"})
 SMALLEST_BYTES: Final = 0.5  # no format in use takes less
 
 
@@ -41,5 +47,10 @@ def least_bytes(model_id: str) -> float:
     entry = find_entry(model_id)
     if entry is not None and not entry.quantized:
         return 2.0
-    preset = entry.preset if entry is not None else None
-    return _PRESET_BYTES.get(preset or "", SMALLEST_BYTES)
+    return 1.0 if usual_format(model_id) in _ONE_BYTE else SMALLEST_BYTES
+
+
+def usual_format(model_id: str) -> str | None:
+    """Weight format of a checkpoint known by name alone; None of one with a config."""
+    entry = find_entry(model_id)
+    return _PRESET_FORMATS.get(entry.preset or "") if entry is not None else None
