@@ -1,11 +1,12 @@
-"""Make `tests/data/oracle.jsonl`: what vLLM 0.33.0's own code answered, case by case.
+"""Add to `tests/data/oracle.jsonl`: what vLLM 0.33.0's own code answered, case by case.
 
     python tools/build_oracle.py ANSWERS.jsonl CONFIGS_FOLDER
 
 The answers come from vLLM's classes run on CPU with its CUDA platform faked (memory on the meta
 device): engine config, model construction, weight post-processing and the KV planner. Rows keep
 their form; what no check reads is left out. Where the bundled config of a model was corrected,
-`config_patch` gives back what vLLM was asked with.
+`config_patch` gives back what vLLM was asked with. A case that is there already is replaced by an
+answer that follows loading at least as far.
 """
 
 from __future__ import annotations
@@ -92,17 +93,29 @@ def main() -> None:
     parser.add_argument("answers", type=Path, help="rows as the oracle wrote them")
     parser.add_argument("configs", type=Path, help="the configs vLLM was asked with")
     arguments = parser.parse_args()
-    rows = [json.loads(line) for line in arguments.answers.read_text().splitlines()]
-    for row in rows:
-        patch = row.get("config_patch") or asked_config(row["model"], arguments.configs)
-        row["config_patch"] = patch
+    rows = {row["id"]: row for row in map(json.loads, OUTPUT.read_text().splitlines())}
+    for line in arguments.answers.read_text().splitlines():
+        row = json.loads(line)
+        if "engine" not in row:  # vLLM was not asked
+            continue
+        if row["id"] in rows and failures(row) > failures(rows[row["id"]]):
+            continue
+        row["config_patch"] = row.get("config_patch") or asked_config(
+            row["model"], arguments.configs
+        )
         draft = (row["engine"].get("speculative_config") or {}).get("model")
         if isinstance(draft, str):
             row["draft_patch"] = asked_config(draft, arguments.configs)
+        rows[row["id"]] = slim_row(row)
     with OUTPUT.open("w") as out:
-        for row in rows:
-            out.write(json.dumps(slim_row(row), separators=(",", ":")) + "\n")
+        for row in rows.values():
+            out.write(json.dumps(row, separators=(",", ":")) + "\n")
     print(f"{OUTPUT.name}: {len(rows)} cases, {OUTPUT.stat().st_size / 1024:.0f} KiB")
+
+
+def failures(row: dict[str, Any]) -> int:
+    """Modules whose loading could not be followed to its end."""
+    return sum(len(rank["post"]["failed"]) for rank in row.get("ranks", ()) if rank.get("post"))
 
 
 if __name__ == "__main__":

@@ -88,8 +88,7 @@ class Fp8Scheme(QuantScheme):
             self.format = Fp8(Granularity.TENSOR, static_input=static)
         ignored = config.strings("ignored_layers") or config.strings("modules_to_not_convert")
         self.ignored = frozenset(ignored)
-        # Lists that name norms and routers of every layer are the usual case and say nothing.
-        self.keys = layer_keys([p for p in ignored if p.endswith(("_proj", "experts"))])
+        self.keys = layer_keys(ignored)
 
     def layer_key(self, path: str) -> Hashable:
         """See `QuantScheme`."""

@@ -54,8 +54,7 @@ class ModelOptScheme(QuantScheme):
         self.method = _METHODS.get(algorithm, "modelopt")
         excluded = settings.strings("exclude_modules") or settings.strings("ignore")
         self.excludes = part_or_wildcard((*_TOWERS, *excluded))
-        # A router's name matches nothing else in an MoE layer.
-        self.keys = layer_keys([p for p in excluded if not p.endswith("mlp.gate")])
+        self.keys = layer_keys(excluded)
         if _wants_fp8_kv(settings):
             self.kv_cache_dtype = "fp8_e4m3"
 
