@@ -163,13 +163,15 @@ def plan_kv_cache(
     in_flight_tokens: int,
     auto_length: bool = False,
     null_block: bool = True,
+    by_concurrency: bool = True,
     blocks_override: int | None = None,
     block_outermost: bool = False,
 ) -> KVCachePlan:
     """What pools of `available` bytes on each stage's rank hold.
 
     `stages` are the indices of the caches on each pipeline stage. `null_block`: one block is held
-    back in the check whether a request fits. `auto_length` shortens `max_model_len` to what fits.
+    back in the check whether a request fits. `auto_length` shortens `max_model_len` to what fits. Not
+    `by_concurrency`: tokens are printed as older releases count them, the blocks dealt out evenly.
     """
     if not groups:  # attention-free: nothing grows with tokens
         return KVCachePlan((), (0,) * len(stages), 0, max_model_len, 1, 0, 0.0, 0, 0, max_model_len)
@@ -200,12 +202,17 @@ def plan_kv_cache(
         blocks,
         length,
         num_blocks,
-        int(concurrency * length),
+        int(concurrency * length) if by_concurrency else dealt_tokens(num_blocks, groups),
         concurrency,
         needed[worst],
         shortfalls[worst],
         longest,
     )
+
+
+def dealt_tokens(num_blocks: int, groups: tuple[KVCacheGroup, ...]) -> int:
+    """Tokens as vLLM printed them up to 0.20.0: each group its share of the blocks."""
+    return num_blocks // len(groups) * min(group.block_size for group in groups)
 
 
 def _longest(request_blocks: Callable[[int], int], usable: int, limit: int) -> int:

@@ -63,6 +63,7 @@ class LoadedModel:
             in_flight_tokens=config.in_flight_tokens,
             auto_length=config.auto_length,
             null_block=bool(release.fact("null_block_reserved_in_fit_check")),
+            by_concurrency=bool(release.fact("kv_tokens_by_concurrency")),
             blocks_override=config.given.num_gpu_blocks_override,
             block_outermost=self.block_outermost,
         )

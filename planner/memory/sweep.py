@@ -90,6 +90,7 @@ def sweep_memory(
     )
     pools, low = np.zeros(shape), np.zeros(shape)
     blocks, per_request = np.zeros(shape, np.int64), np.ones(shape, np.int64)
+    dealt = np.zeros(shape, np.int64)
     fits, surely = np.zeros(shape, bool), np.zeros(shape, bool)
     limits = product(
         enumerate(kv_cache_dtype), enumerate(max_num_seqs), enumerate(max_num_batched_tokens)
@@ -116,10 +117,17 @@ def sweep_memory(
         blocks[at] = np.where(accepted, num_blocks[:, None], 0)
         needed = np.asarray([_request_blocks(memory, length) for length in lengths])
         per_request[at] = np.maximum(needed, 1)
+        groups = memory.kv_cache.groups
+        if groups:
+            share = blocks[at] // len(groups)
+            dealt[at] = share * min(group.block_size for group in groups)
         held = 1 if release.fact("null_block_reserved_in_fit_check") else 0
         fits[at] = accepted & (needed <= num_blocks[:, None] - held)
         surely[at] = accepted & (needed <= num_low[:, None] - held)
     concurrency = blocks / per_request
+    tokens = (concurrency * np.asarray(lengths)).astype(np.int64)
+    if not release.fact("kv_tokens_by_concurrency"):
+        tokens = dealt
     return Sweep(
         dict(
             zip(
@@ -136,7 +144,7 @@ def sweep_memory(
         ),
         pools,
         blocks,
-        (concurrency * np.asarray(lengths)).astype(np.int64),
+        tokens,
         concurrency,
         fits,
         surely,

@@ -50,6 +50,16 @@ def test_sliding_layers_stop_growing() -> None:
     assert blocks(memory) == 10 * 16 * 2 * 128 * 2 * 16
 
 
+def test_older_releases_printed_the_blocks_dealt_out_evenly() -> None:
+    """A published log of Gemma 3 27B: 15,997 blocks // 7 groups x 16 = 36,560 tokens."""
+    settings = {"num_gpu_blocks_override": 15_997, "max_model_len": 131072}
+    older = plan("google/gemma-3-27b-it", "2xh100", "0.20.0", **settings)
+    assert len(older.kv_cache.groups) == 7
+    assert older.kv_tokens.value == 36_560
+    newer = plan("google/gemma-3-27b-it", "2xh100", "0.20.1", **settings)
+    assert newer.kv_tokens.value == int(newer.max_concurrency.value * 131072)
+
+
 def test_one_more_full_layer_costs_more_than_its_own_bytes() -> None:
     """gpt-oss-20b: 12 full and 12 sliding layers are two groups of 12.
 
