@@ -56,7 +56,7 @@ def test_older_releases_printed_the_blocks_dealt_out_evenly() -> None:
     older = plan("google/gemma-3-27b-it", "2xh100", "0.20.0", **settings)
     assert len(older.kv_cache.groups) == 7
     assert older.kv_tokens.value == 36_560
-    newer = plan("google/gemma-3-27b-it", "2xh100", "0.20.1", **settings)
+    newer = plan("google/gemma-3-27b-it", "2xh100", "0.20.2", **settings)
     assert newer.kv_tokens.value == int(newer.max_concurrency.value * 131072)
 
 
