@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-DEEPSEEK_V4: Final = "deepseek_v4"  # `model_version` of its latent vectors
+# `model_version` of latent vectors other than DeepSeek V2's.
+DEEPSEEK_V4: Final = "deepseek_v4"
+DEEPSEEK_V41: Final = "deepseek_v41"
 
 
 class AttentionKind(Enum):
@@ -28,10 +30,10 @@ class Attention:
 
     MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
     an indexer one byte vector of `head_size`; a compressor fp32 states of `head_size` for each
-    token in its window; a tail `head_size` bf16 values for each token of a group of `window` that
-    is not yet full. Sparse layers read `index_topk` tokens of the cache, or blocks of
-    `sparse_block` tokens; with `own_picks` each keeps where they are in its cache to itself. With
-    `sinks` the softmax has one more, learned, term.
+    token in its window; a tail the states of each token of a group of `window` that is not yet
+    full, in bf16, or as a compressor's. Sparse layers read `index_topk` tokens of the cache, or
+    blocks of `sparse_block` tokens; with `own_picks` each keeps where they are in its cache to
+    itself. With `sinks` the softmax has one more, learned, term.
     """
 
     num_heads: int

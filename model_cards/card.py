@@ -17,6 +17,7 @@ from model_cards.modules import (
     Bulk,
     Embedding,
     Experts,
+    HostTable,
     Linear,
     Module,
     RotaryCache,
@@ -76,6 +77,7 @@ class Draft:
     buffers_bytes: int = 0
     hidden_size: int | None = None  # None: the target's
     vocab_size: int | None = None  # None: the target's
+    index_topk: int = 0  # tokens that its own buffer of picks has room for
     unreadable: str | None = None  # why vLLM cannot load it
 
     @property
@@ -164,6 +166,9 @@ class ModelCard:
     drafts: tuple[Draft, ...] = ()  # speculative heads the checkpoint contains
     head: Head | None = None  # None: a model of its own
     unreadable: str | None = None  # why vLLM stops at its config
+    stage_starts: frozenset[int] | None = None  # layers that begin a pipeline stage; None: any
+    passed_bytes: int = 0  # of a token, between pipeline stages beside its hidden states
+    embedding_for_drafts: bool = True  # kept on the last pipeline stage too, where drafts need it
     built_from: tuple[Config, Facts] | None = field(default=None, repr=False)
 
     @property
@@ -229,6 +234,8 @@ class ModelCard:
                     total += count * (module.elements * module.active // module.count)
                 elif isinstance(module, Bulk):
                     total += count * module.active
+                elif isinstance(module, HostTable):
+                    total += count * module.lookups * module.width
                 else:
                     total += count * module.elements
         head = self.lm_head or self.embedding
@@ -306,7 +313,7 @@ def module_bytes(module: Module, dtype_bytes: int) -> int:
         case Embedding():
             bias = module.rows * dtype_bytes if module.bias else 0
             return module.format.bytes(module.width, (module.rows,), dtype_bytes) + bias
-        case Bulk():
+        case HostTable() | Bulk():
             return module.bytes
         case Buffer():
             return 0

@@ -12,6 +12,7 @@ from enum import Enum
 from math import prod
 
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
+from model_cards.quantization.mxfp8 import Mxfp8
 
 
 class Shard(Enum):
@@ -49,7 +50,8 @@ class Linear:
 
     `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too. With
     a `block` ranks get whole blocks of so many features, the last ones filled up with zeros. A
-    rank's outputs together are filled up to a multiple of `row_alignment`.
+    rank's outputs together are filled up to a multiple of `row_alignment`. `batched`: each group
+    of outputs has inputs of its own.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Linear:
     fused: bool = False
     block: int | None = None
     row_alignment: int = 1
+    batched: bool = False
 
     @property
     def elements(self) -> int:
@@ -159,6 +162,29 @@ class RotaryCache:
 
 
 @dataclass(frozen=True, slots=True)
+class HostTable:
+    """A lookup table that vLLM keeps in host memory, in MXFP8.
+
+    Every token looks `lookups` rows up; the device has room for those of a batch.
+    """
+
+    name: str
+    rows: int
+    width: int
+    lookups: int
+
+    @property
+    def elements(self) -> int:
+        """Logical parameters."""
+        return self.rows * self.width
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the whole table."""
+        return sum(tensor.bytes for tensor in Mxfp8().tensors(self.width, (self.rows,), 2))
+
+
+@dataclass(frozen=True, slots=True)
 class Bulk:
     """Weights known only by their total (an architecture that is not modelled).
 
@@ -191,4 +217,4 @@ class Buffer:
         return 0
 
 
-Module = Linear | Experts | Tensor | Embedding | Bulk | Buffer
+Module = Linear | Experts | Tensor | Embedding | HostTable | Bulk | Buffer

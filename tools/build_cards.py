@@ -158,6 +158,16 @@ MINIMAX_M2 = {
 }
 
 
+# MXFP4 experts (vLLM's default for the model) and MXFP8 in blocks of 32x32.
+DEEPSEEK_V41 = {
+    "quant_method": "fp8",
+    "activation_scheme": "dynamic",
+    "scale_fmt": "ue8m0",
+    "weight_block_size": [32, 32],
+    "expert_dtype": "fp4",
+}
+
+
 WITHOUT_Q_LORA = ("deepseek-ai/DeepSeek-V2-Lite-Chat",)
 
 
@@ -207,6 +217,9 @@ def correct_reconstructed(model_id: str, config: dict[str, Any]) -> str | None:
             if not model_id.endswith("-BF16"):
                 config["quantization_config"] = dict(FP8_BLOCKS)
             return "index_kpool, vision_config, num_nextn_predict_layers: the total counts them"
+        case "deepseek_v41":
+            config["quantization_config"] = dict(DEEPSEEK_V41)
+            return "quantization_config: not published; what vLLM's class of the model reads"
         case "ernie4_5_moe" | "glm4_moe_lite" if "num_nextn_predict_layers" not in config:
             config["num_nextn_predict_layers"] = 1
             return "num_nextn_predict_layers: the total counts one MTP layer"
@@ -304,6 +317,7 @@ ENDINGS: list[tuple[str, str]] = [
     (r"-nvfp4$", "nvfp4"),
     (r"-fp8$", "fp8"),
 ]
+ON_FP8 = "modelopt-nvfp4-on-fp8"
 OWN_FP8 = {"Qwen": "fp8-block", "nvidia": "modelopt-fp8", "zai-org": "fp8-block"}
 
 
@@ -318,9 +332,13 @@ def preset_of(repo: str) -> tuple[str, str] | None:
         if preset == "fp8":
             preset = OWN_FP8.get(owner, "fp8-static")
         if preset == "nvfp4" and owner == "nvidia":
-            preset = "modelopt-nvfp4"
+            preset = ON_FP8 if base.startswith("DeepSeek-V4") else "modelopt-nvfp4"
         return base, preset
     return None
+
+
+def is_quantized(line: dict[str, Any]) -> bool:
+    return "quantization_config" in line.get("config", {}) or "side" in line
 
 
 def variants(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -329,10 +347,7 @@ def variants(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     known = {line["id"] for line in lines}
     by_name: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
-        # A quantized checkpoint is no base, nor is a draft.
-        config = line.get("config", {})
-        quantized = "quantization_config" in config or "side" in line
-        if line["kind"] in ("target", "alias") and not quantized:
+        if line["kind"] in ("target", "alias"):  # a draft is no base
             by_name.setdefault(line["id"].split("/")[1].lower(), []).append(line)
     rows = []
     for name, row in params.items():
@@ -343,6 +358,7 @@ def variants(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         wanted = base_name.lower()
         spellings = {wanted, wanted.removeprefix("meta-"), f"{wanted}-bf16"}
         bases = [line for spelling in spellings for line in by_name.get(spelling, [])]
+        bases = [line for line in bases if preset == ON_FP8 or not is_quantized(line)]
         owners = {line["id"].split("/")[0] for line in bases}
         if not bases or len(owners) > 1:
             continue

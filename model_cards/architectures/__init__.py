@@ -62,6 +62,7 @@ _FAMILIES: Final = {
     "Glm5NextForCausalLM": "glm5_next",
     "Glm5NextForConditionalGeneration": "glm5_next",
     "DeepseekV4ForCausalLM": "deepseek_v4",
+    "DeepseekV41ForCausalLM": "deepseek_v41",
     "GptOssForCausalLM": "gpt_oss",
     "Gemma4ForConditionalGeneration": "gemma4",
     "KimiK25ForConditionalGeneration": "kimi_k25",

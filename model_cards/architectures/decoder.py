@@ -55,6 +55,9 @@ class Body:
     residual_block: int = 0
     drafts: tuple[Draft, ...] = ()
     unreadable: str | None = None
+    stage_starts: frozenset[int] | None = None
+    passed_bytes: int = 0
+    embedding_for_drafts: bool = True
     notes: tuple[str, ...] = ()
 
 

@@ -3,7 +3,7 @@
 Every layer attends over a sliding window. Most attend over compressed vectors too: one for every 4
 tokens, of which an indexer picks some (CSA), or one for every 128 (HCA). Keys and values are the
 same vector, with the rotary part inside it. Layers pass several residual streams on (mHC), and the
-first ones route by a table from tokens to experts.
+first ones route by a table from tokens to experts. V4.1 (`deepseek_v41`) is made of the same parts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from model_cards.architectures.decoder import (
     rotary_cache,
     vocabulary,
 )
+from model_cards.architectures.deepseek_dspark import dspark, has_dspark
 from model_cards.architectures.hyper_connections import stream_mixes
 from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind, Cache
 from model_cards.card import Draft, Layer
 from model_cards.config import Config
 from model_cards.modules import Linear, Module, Output, RotaryCache, Shard, Tensor
 from model_cards.quantization.fp8 import Fp8
+from model_cards.quantization.mxfp8 import GROUP as MXFP8_GROUP
+from model_cards.quantization.mxfp8 import Mxfp8
 from model_cards.quantization.scheme import QuantScheme
 
 _SPARSE_RATIO: Final = 4  # of CSA, whose compressor has overlapping windows
@@ -38,7 +41,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     """See `model_cards.architectures`."""
     ratios, hashed = _ratios(config), _hash_layers(config)
     embedding, lm_head = vocabulary(config, scheme, tied=False)
-    hidden, active = config.integer("hidden_size"), config.integer("num_experts_per_tok")
+    active = config.integer("num_experts_per_tok")
 
     def kind(index: int) -> Hashable:
         return ratios[index], index < hashed
@@ -52,7 +55,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             kind=kind,
             root="layers",
         ),
-        (Tensor("norm", (hidden,)),),
+        (Tensor("norm", (config.integer("hidden_size"),)),),
         lm_head,
         (),
         max_intermediate_size=active * config.integer("moe_intermediate_size"),
@@ -90,17 +93,20 @@ def _hash_layers(config: Config) -> int:
 
 
 def _layer(b: LayerBuilder, ratio: int, *, hashed: bool) -> Layer:
+    config = b.config
+    experts, active = config.integer("n_routed_experts"), config.integer("num_experts_per_tok")
     modules = (
-        *_attention(b, ratio),
-        *_moe(b, hashed=hashed),
+        *attention(b),
+        *(_compression(b, ratio) if ratio else ()),
+        *moe(b, experts, active, hashed=hashed),
         b.norm("attn_norm"),
         b.norm("ffn_norm"),
-        *stream_mixes(b.config),
+        *stream_mixes(config),
     )
-    return Layer(modules, _caches(b.config, ratio), (_rotary(b.config, ratio),))
+    return Layer(modules, _caches(config, ratio), (rotary(config, compressed=ratio > 0),))
 
 
-def _attention(b: LayerBuilder, ratio: int) -> list[Module]:
+def attention(b: LayerBuilder) -> list[Module]:
     """Low-rank queries, one vector as key and value, output projected in groups of heads."""
     config = b.config
     heads, size = config.integer("num_attention_heads"), config.head_size
@@ -108,36 +114,37 @@ def _attention(b: LayerBuilder, ratio: int) -> list[Module]:
     groups = config.integer("o_groups")
     if heads % groups:
         raise config.fail("o_groups", f"a divisor of {heads}, the heads")
-    modules: list[Module] = [
-        b.linear(
-            "attn.fused_wqa_wkv",
-            b.hidden,
-            (Output("wq_a", rank), Output("wkv", size)),
-            Shard.REPLICATED,
-            parts=("wq_a", "wkv"),
-        ),
+    down = (Output("wq_a", rank), Output("wkv", size))
+    to_groups = [Output("wo_a", groups, group_rank)]
+    wo_a = b.linear("attn.wo_a", heads * size // groups, to_groups, Shard.COLUMN)
+    return [
+        b.linear("attn.fused_wqa_wkv", b.hidden, down, Shard.REPLICATED, parts=("wq_a", "wkv")),
         b.norm("attn.q_norm", rank),
         b.norm("attn.kv_norm", size),
         b.linear("attn.wq_b", rank, [Output("wq_b", heads, size)], Shard.COLUMN),
-        b.linear(
-            "attn.wo_a",
-            heads * size // groups,
-            [Output("wo_a", groups, group_rank)],
-            Shard.COLUMN,
-        ),
+        replace(wo_a, batched=True),
         b.row("attn.wo_b", groups * group_rank, b.hidden),
         Tensor("attn.attn_sink", (heads,), "float32", sharded=True, padded=True),
     ]
-    if ratio:
-        modules += _compressor(b, "attn.compressor", size, ratio)
+
+
+def _compression(b: LayerBuilder, ratio: int) -> list[Module]:
+    """The compressor, and CSA's indexer with one of its own."""
+    modules = _compressor(b, "attn.compressor", b.config.head_size, ratio)
     if ratio == _SPARSE_RATIO:
-        index_heads, index_size = config.integer("index_n_heads"), config.integer("index_head_dim")
-        modules += [
-            b.replicated("attn.indexer.wq_b", rank, index_heads * index_size),
-            b.replicated("attn.indexer.weights_proj", b.hidden, index_heads, quantized=False),
-            *_compressor(b, "attn.indexer.compressor", index_size, ratio),
-        ]
+        size = b.config.integer("index_head_dim")
+        modules += [*indexer(b), *_compressor(b, "attn.indexer.compressor", size, ratio)]
     return modules
+
+
+def indexer(b: LayerBuilder) -> list[Module]:
+    """Queries and weights of the indexer's heads, whole on every rank."""
+    config = b.config
+    heads, size = config.integer("index_n_heads"), config.integer("index_head_dim")
+    return [
+        b.replicated("attn.indexer.wq_b", config.integer("q_lora_rank"), heads * size),
+        b.replicated("attn.indexer.weights_proj", b.hidden, heads, quantized=False),
+    ]
 
 
 def _compressor(b: LayerBuilder, name: str, size: int, ratio: int) -> list[Module]:
@@ -160,41 +167,60 @@ def _spans(ratio: int) -> int:
 
 def _caches(config: Config, ratio: int) -> tuple[Cache, ...]:
     """In the order in which vLLM registers them."""
-    heads, size = config.integer("num_attention_heads"), config.head_size
-    latent = Attention(heads, 1, size, 0, AttentionKind.MLA, model_version=DEEPSEEK_V4)
-    window = replace(
-        latent, kind=AttentionKind.SLIDING_MLA, window=config.integer("sliding_window")
-    )
+    window = window_cache(config, DEEPSEEK_V4)
     if not ratio:
         return (window,)
 
     def states(size: int) -> Attention:
         spans = _spans(ratio)
         width = 2 * spans * size  # vector and gate
-        return replace(latent, head_size=width, kind=AttentionKind.COMPRESSOR, window=spans * ratio)
+        return replace(window, head_size=width, kind=AttentionKind.COMPRESSOR, window=spans * ratio)
 
-    compressed = replace(latent, compression=ratio)
+    compressed = compressed_cache(window, ratio)
     if ratio != _SPARSE_RATIO:
-        return (window, compressed, states(size))
-    index_size = config.integer("index_head_dim")
-    index = replace(
+        return (window, compressed, states(config.head_size))
+    picking = replace(compressed, index_topk=config.integer("index_topk"))
+    index_states = states(config.integer("index_head_dim"))
+    index = index_cache(config, compressed)
+    return (index, index_states, window, picking, states(config.head_size))
+
+
+def window_cache(config: Config, model_version: str) -> Attention:
+    """The latest vectors, which every layer keeps."""
+    return Attention(
+        config.integer("num_attention_heads"),
+        1,
+        config.head_size,
+        0,
+        AttentionKind.SLIDING_MLA,
+        config.integer("sliding_window"),
+        model_version=model_version,
+    )
+
+
+def compressed_cache(window: Attention, ratio: int) -> Attention:
+    """Vectors like those of the window, one for `ratio` tokens, from the first token on."""
+    return replace(window, kind=AttentionKind.MLA, window=None, compression=ratio)
+
+
+def index_cache(config: Config, compressed: Attention) -> Attention:
+    """The indexer's key for each compressed vector: fp8 values with their fp32 scales."""
+    size = config.integer("index_head_dim")
+    return replace(
         compressed,
         num_heads=config.integer("index_n_heads"),
-        head_size=index_size + index_size // _SCALE_GROUP * 4,
+        head_size=size + size // _SCALE_GROUP * 4,
         kind=AttentionKind.INDEXER,
     )
-    picking = replace(compressed, index_topk=config.integer("index_topk"))
-    return (index, states(index_size), window, picking, states(size))
 
 
-def _moe(b: LayerBuilder, *, hashed: bool) -> list[Module]:
+def moe(b: LayerBuilder, experts: int, active: int, *, hashed: bool = False) -> list[Module]:
     """Router, routed experts, and shared ones as one MLP.
 
     Where it is `hashed`, a table gives the experts of every token of the vocabulary, and the
     router only weighs them.
     """
     config = b.config
-    experts, active = config.integer("n_routed_experts"), config.integer("num_experts_per_tok")
     size = config.integer("moe_intermediate_size")
     modules: list[Module] = [b.router(experts, "ffn.gate")]
     if hashed:
@@ -213,11 +239,14 @@ def _moe(b: LayerBuilder, *, hashed: bool) -> list[Module]:
 
 
 def _in_blocks(module: Module) -> Module:
-    """Shared experts are split in whole FP8 blocks."""
+    """Shared experts are split in whole blocks of their scales."""
     assert isinstance(module, Linear)
-    stored = module.format
-    block = stored.block[0] if isinstance(stored, Fp8) else 0
-    return replace(module, block=block or None)
+    match module.format:
+        case Fp8(block=(block, _)) if block:
+            return replace(module, block=block)
+        case Mxfp8():
+            return replace(module, block=MXFP8_GROUP)
+    return module
 
 
 def _stream_head(config: Config) -> tuple[Tensor, ...]:
@@ -230,11 +259,11 @@ def _stream_head(config: Config) -> tuple[Tensor, ...]:
     )
 
 
-def _rotary(config: Config, ratio: int) -> RotaryCache:
+def rotary(config: Config, *, compressed: bool) -> RotaryCache:
     """Compressed layers have YaRN and a base of their own, windows alone plain RoPE; in fp32."""
     width = config.integer("qk_rope_head_dim", int(config.head_size * _ROTARY_PART))
     rope, theta = Config({}, config.where), config.number("rope_theta", 10000.0)
-    if ratio:
+    if compressed:
         rope = config.rope_parameters.section("compress") or config.rope_parameters
         theta = config.number("compress_rope_theta", 160000.0)
     rope = rope.merged({"rope_theta": theta, "partial_rotary_factor": 1.0})
@@ -242,7 +271,13 @@ def _rotary(config: Config, ratio: int) -> RotaryCache:
 
 
 def _drafts(config: Config, scheme: QuantScheme) -> tuple[Draft, ...]:
-    """MTP layers: they see the window only, and read all residual streams."""
+    """What drafts from the window alone: DSpark's stages or MTP layers."""
+
+    def layer(b: LayerBuilder) -> Layer:
+        return _layer(b, 0, hashed=False)
+
+    if has_dspark(config):
+        return (dspark(config, scheme, layer, head=_stream_head(config), fused_wkv=True),)
     count = config.integer("num_nextn_predict_layers", 0, minimum=0)
     if not count:
         return ()
@@ -250,7 +285,7 @@ def _drafts(config: Config, scheme: QuantScheme) -> tuple[Draft, ...]:
     around: list[Module] = []
     for index in range(count):
         b = LayerBuilder(config, scheme, f"mtp.{index}")
-        layers.append(_layer(b, 0, hashed=False))
+        layers.append(layer(b))
         around += [
             b.norm("enorm"),
             b.norm("hnorm"),

@@ -27,6 +27,7 @@ _SCHEMES: Final = {
 # `verify_and_update_model_config`).
 _OVERRIDES: Final[Mapping[str, Mapping[str, str]]] = {
     "deepseek_v4": {"fp8": "deepseek_v4_fp8"},
+    "deepseek_v41": {"fp8": "deepseek_v4_fp8"},
     "kimi_k3": {"mxfp4-pack-quantized": "mxfp4"},
 }
 # Keys beside `quantization_config` that a method reads too.

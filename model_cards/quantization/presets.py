@@ -106,12 +106,16 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "kv_cache_quant_algo": "FP8",
         "exclude_modules": ["lm_head", "*.mlp.gate", *_KEPT],
     },
+    # Over the settings of a DeepSeek V4: experts only, and not those of its drafts.
+    "modelopt-nvfp4-on-fp8": {"moe_quant_algo": "NVFP4", "ignore": ["mtp.*"]},
 }
 
 
 def usual_settings(preset: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a preset for the base model that `config` describes."""
     settings = dict(PRESETS[preset])
+    if preset == "modelopt-nvfp4-on-fp8":
+        return {**config["quantization_config"], **settings}
     if preset == "fp8-block":  # its lists name whole paths
         settings["modules_to_not_convert"] = [*_vision_paths(config), *_router_paths(config)]
     return settings

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind
+from model_cards.caches import DEEPSEEK_V4, DEEPSEEK_V41, Attention, AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.backend import NO_BACKEND, AttentionBackend
 from planner.engine.cpu import cpu_backend, cpu_problem
 from planner.engine.deepseek_v4 import deepseek_v4_backend
+from planner.engine.deepseek_v41 import deepseek_v41_backend
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.kv_cache_dtypes import DS_MLA, FP8_KV_DTYPES, is_nvfp4, is_turboquant
 
@@ -48,6 +49,8 @@ def attention_backends(
     def choose(attention: Attention, kv_cache_dtype: str) -> AttentionBackend:
         if attention.model_version == DEEPSEEK_V4:
             return deepseek_v4_backend(attention, device.capability, kv_cache_dtype)
+        if attention.model_version == DEEPSEEK_V41:
+            return deepseek_v41_backend(attention, device.capability, kv_cache_dtype, ranks)
         if attention.sparse_block is not None:  # one kernel block is one block of the pick
             indexer = attention.kind is AttentionKind.INDEXER
             name = "MINIMAX_M3_SPARSE_INDEXER" if indexer else "MINIMAX_M3_SPARSE"

@@ -7,6 +7,7 @@ of 576 bytes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from model_cards.caches import Attention, AttentionKind
@@ -28,25 +29,20 @@ def deepseek_v4_backend(
     """The backend of one of the model's caches; none for a KV cache that is not fp8."""
     if kv_cache_dtype != "auto" and not kv_cache_dtype.startswith("fp8"):
         return NO_BACKEND
-    kernel_block, block = _BLOCK, None
+    backend = partial(
+        AttentionBackend, kv_cache_dtype=DS_MLA, page_alignment=_PAGE, block_outermost=True
+    )
     match attention.kind:
         case AttentionKind.SLIDING_MLA:
-            name, kernel_block, block = "DEEPSEEK_SPARSE_SWA", 32, _WINDOW_BLOCK
+            return backend("DEEPSEEK_SPARSE_SWA", (32,), layer_block=_WINDOW_BLOCK)
         case AttentionKind.COMPRESSOR:
             assert attention.window is not None
-            name, kernel_block, block = "CompressorBackend", 1, _STATE_BLOCKS[attention.window]
+            block = _STATE_BLOCKS[attention.window]
+            return backend("CompressorBackend", (1,), layer_block=block)
         case AttentionKind.INDEXER:
-            name = "DEEPSEEK_V4_INDEXER"
-        case _:
-            name = _SM120_NAME if _is_sm120(capability) else "FLASHMLA_SPARSE_DSV4"
-    return AttentionBackend(
-        name,
-        (kernel_block,),
-        kv_cache_dtype=DS_MLA,
-        layer_block=block,
-        page_alignment=_PAGE,
-        block_outermost=True,
-    )
+            return backend("DEEPSEEK_V4_INDEXER", (_BLOCK,), multiples=False)
+    name = _SM120_NAME if _is_sm120(capability) else "FLASHMLA_SPARSE_DSV4"
+    return backend(name, (_BLOCK,), multiples=False)
 
 
 def padded_heads(heads: int, capability: tuple[int, int] | None) -> int:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind
+from model_cards.caches import DEEPSEEK_V4, DEEPSEEK_V41, Attention, AttentionKind
 
 FP8_KV_DTYPES: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 DS_MLA: Final = "fp8_ds_mla"
+NVFP4_DS_MLA: Final = "nvfp4_ds_mla"
+MXFP8_DS_MLA: Final = "mxfp8_ds_mla"  # `fp8_ds_mla` of DeepSeek V4.1 on the B200 family
 _WHOLE: Final = frozenset({"auto", "bfloat16", "float16"})
 # Bytes of one element, and of one head and token beside its elements.
 _PER_ELEMENT: Final = {
@@ -40,17 +42,27 @@ _OCTAVE: Final = {
     "octave_k3v3_compact": (3, 3, True),
 }
 _OCTAVE_BLOCK: Final = 64
-# Sparse MLA's own layouts of a latent vector of 512 and 64 rotary values.
-_PACKED_MLA: Final = {DS_MLA: 656, "nvfp4_ds_mla": 352}
-# DeepSeek V4's: 448 fp8 values, 7 scales and a byte to fill, 64 rotary values in bf16.
-_PACKED_V4: Final = 448 + 7 + 1 + 64 * 2
+# DeepSeek V4's record of a vector: 448 fp8 values, 7 scales and a byte to fill, 64 rotary values
+# in bf16. V4.1's has all 512 in fp8, or in four bits, with a scale for every 32, or 16.
+_V4_RECORD: Final = 448 + 7 + 1 + 64 * 2
+# Sparse MLA's layouts, by the `model_version`; the first is of a latent vector of 512 and 64
+# rotary values.
+_RECORDS: Final = {
+    None: {DS_MLA: 656, NVFP4_DS_MLA: 352},
+    DEEPSEEK_V4: {DS_MLA: _V4_RECORD},
+    DEEPSEEK_V41: {
+        DS_MLA: _V4_RECORD,
+        MXFP8_DS_MLA: 512 + 512 // 32,
+        NVFP4_DS_MLA: 512 // 2 + 512 // 16,
+    },
+}
 _FP32_BYTES: Final = 4
 _BF16_BYTES: Final = 2
 
 
 def is_modelled(kv_cache_dtype: str) -> bool:
     """Whether the bytes of this KV cache dtype are known here."""
-    known = (_WHOLE, _PER_ELEMENT, _TURBOQUANT, _OCTAVE, _PACKED_MLA)
+    known = (_WHOLE, _PER_ELEMENT, _TURBOQUANT, _OCTAVE, _RECORDS[None])
     return any(kv_cache_dtype in each for each in known)
 
 
@@ -74,14 +86,11 @@ def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: i
     elements = attention.head_size + attention.head_size_v
     if attention.kind is AttentionKind.INDEXER:
         return Fraction(elements)
-    if attention.kind is AttentionKind.COMPRESSOR:
-        return Fraction(elements * _FP32_BYTES)
-    if attention.kind is AttentionKind.TAIL:
-        return Fraction(elements * _BF16_BYTES)
-    if attention.model_version == DEEPSEEK_V4:
-        return Fraction(_PACKED_V4)
-    if kv_cache_dtype in _PACKED_MLA:
-        return Fraction(_PACKED_MLA[kv_cache_dtype])
+    if attention.kind in (AttentionKind.COMPRESSOR, AttentionKind.TAIL):
+        in_bf16 = attention.kind is AttentionKind.TAIL and attention.model_version is None
+        return Fraction(elements * (_BF16_BYTES if in_bf16 else _FP32_BYTES))
+    if attention.model_version is not None or kv_cache_dtype in _RECORDS[None]:
+        return Fraction(record_bytes(attention, kv_cache_dtype))
     if kv_cache_dtype in _TURBOQUANT:
         keys, values = _TURBOQUANT[kv_cache_dtype]
         slot = attention.head_size if keys == 8 else _bytes(attention.head_size, keys) + 2
@@ -94,6 +103,12 @@ def cached_token_bytes(attention: Attention, kv_cache_dtype: str, dtype_bytes: i
         return each * elements + (beside if attention.kind is not AttentionKind.MLA else 0)
     width = 2 if kv_cache_dtype in ("bfloat16", "float16") else dtype_bytes
     return Fraction(elements * width)
+
+
+def record_bytes(attention: Attention, layout: str) -> int:
+    """Bytes of a latent vector as sparse MLA packs it; models of a version always do."""
+    records = _RECORDS[attention.model_version]
+    return records.get(layout, records[DS_MLA])
 
 
 def _bytes(elements: int, bits: int) -> int:

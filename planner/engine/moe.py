@@ -22,6 +22,7 @@ class MoeKernel(Enum):
     MARLIN = "Marlin"
     TRITON = "OpenAI's Triton kernels"
     TRTLLM = "FlashInfer TRT-LLM"
+    HUMMING = "Humming"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ _MXFP4_TILES = {
     MoeKernel.MARLIN: Tile(256, 128),
     MoeKernel.TRITON: Tile(1, 64),
     MoeKernel.TRTLLM: Tile(256, 128),
+    MoeKernel.HUMMING: Tile(256, 128),  # rows in 256s, inputs in 128s
 }
 
 
@@ -88,12 +90,12 @@ def mxfp4_kernel(
 ) -> tuple[MoeKernel, Tile]:
     """The kernel of MXFP4 experts on a GPU, and its tile.
 
-    Triton's on Hopper are for gpt-oss, whose activations stay in 16 bits.
+    On Hopper Triton's are for gpt-oss, whose activations stay in 16 bits, and Humming for others.
     """
     if capability is not None and capability[0] == 10:
         kernel = MoeKernel.TRTLLM
-    elif capability == (9, 0) and not weight_format.quantized_input:
-        kernel = MoeKernel.TRITON
+    elif capability == (9, 0):
+        kernel = MoeKernel.HUMMING if weight_format.quantized_input else MoeKernel.TRITON
     else:
         kernel = MoeKernel.MARLIN
     return kernel, _MXFP4_TILES[kernel]

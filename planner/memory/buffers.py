@@ -11,10 +11,12 @@ from dataclasses import dataclass, fields
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import Layer, ModelCard
+from model_cards.modules import HostTable
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
 from planner.memory.kv_specs import ceil_div, local_kv_heads
+from planner.memory.parallel import local_lookups
 
 _FLASHINFER_MIN_HEADS_SM100 = 32
 
@@ -29,13 +31,14 @@ class RankBuffers:
     attention: int = 0  # FlashInfer's log-sum-exp
     deepstack: int = 0  # the tower's features for the first decoder layers
     sparse: int = 0  # tokens or blocks that indexers picked
+    lookups: int = 0  # rows of tables in host memory
     streams: int = 0  # residual streams of a batch, kept for a draft
     draft: int = 0  # hidden states handed to the draft
 
     @property
     def model(self) -> int:
         """What the model object itself holds: part of what vLLM says loading took."""
-        return self.attention + self.deepstack + self.sparse + self.streams
+        return self.attention + self.deepstack + self.sparse + self.lookups + self.streams
 
     @property
     def total(self) -> int:
@@ -62,32 +65,33 @@ def persistent_buffers(
     if config.model_runner_v2 and last_stage:
         sampler = seqs * card.vocab_size * 4 + seqs * -(-card.vocab_size // 32) * 4
     inputs = tokens * (4 + 8 + 1) + 12 * seqs if config.model_runner_v2 else 0
-    hidden = _received(card, before) * tokens * card.hidden_size * config.dtype_bytes
+    hidden = tokens * _received_bytes(card, config, before)
     return RankBuffers(
         sampler,
         inputs,
         hidden,
         _flashinfer_bytes(card, config, device, backends),
         _deepstack_bytes(card, config) if before == 0 else 0,
-        _sparse_bytes(config, backends, layers, last_stage=last_stage)
+        _sparse_bytes(card, config, backends, layers, last_stage=last_stage)
         + _block_picks_bytes(card, config),
+        _lookup_bytes(config, layers),
         _streams_bytes(card, config) if last_stage else 0,
         _draft_bytes(card, config) if last_stage else 0,
     )
 
 
-def _received(card: ModelCard, before: int) -> int:
-    """Vectors of the hidden size that a stage receives for every token.
+def _received_bytes(card: ModelCard, config: ResolvedConfig, before: int) -> int:
+    """What a stage receives for every token.
 
     Hidden states and the residual apart from them, or one for every block of layers; or the
     streams that are both.
     """
     if before == 0:
         return 0
-    if card.residual_streams > 1:
-        return card.residual_streams
-    blocks = ceil_div(before, card.residual_block) if card.residual_block else 1
-    return 1 + blocks
+    vectors = card.residual_streams
+    if vectors == 1:
+        vectors += ceil_div(before, card.residual_block) if card.residual_block else 1
+    return vectors * card.hidden_size * config.dtype_bytes + card.passed_bytes
 
 
 def _streams_bytes(card: ModelCard, config: ResolvedConfig) -> int:
@@ -116,6 +120,7 @@ def _draft_bytes(card: ModelCard, config: ResolvedConfig) -> int:
 
 
 def _sparse_bytes(
+    card: ModelCard,
     config: ResolvedConfig,
     backends: Backends,
     layers: tuple[Layer, ...],
@@ -125,16 +130,43 @@ def _sparse_bytes(
     """int32 indices of the tokens that sparse layers attend to.
 
     One row for every token of a batch, shared by all layers of the model, and once more for each
-    MTP layer; and for every indexer's layers the physical rows of a decode batch, with a count
-    each (v1/attention/backends/mla/index_group.py). Layers with `own_picks` keep the physical rows
-    of a whole batch instead.
+    MTP layer or the draft; and for every indexer's layers the physical rows of a decode batch, with
+    a count each (v1/attention/backends/mla/index_group.py). Layers with `own_picks` keep the
+    physical rows of a whole batch instead.
     """
-    decoded = config.max_num_seqs * (1 + config.speculative_tokens)
-    rows = min(config.max_num_batched_tokens, decoded) + 1
-    models = [layers]
+    picks = _picks(card.layers)
+    total = _rows_bytes(config, backends, layers)
     if last_stage and config.speculation is not None and config.speculation.draft is not None:
-        models += [(layer,) for layer in config.speculation.draft.layers]
-    return sum(_index_bytes(config, backends, model, rows) for model in models)
+        draft = config.speculation.draft
+        picks += draft.index_topk
+        for layer in draft.layers:
+            picks += _picks((layer,))
+            total += _rows_bytes(config, backends, (layer,))
+    return total + 4 * picks * config.max_num_batched_tokens
+
+
+def _picks(layers: tuple[Layer, ...]) -> int:
+    """Tokens that sparse layers attend to, and blocks of tokens where indexers pick among those."""
+    widest: dict[AttentionKind, int] = {}
+    for layer in layers:
+        for cache in layer.caches:
+            if isinstance(cache, Attention) and cache.index_topk and not cache.sparse_block:
+                widest[cache.kind] = max(widest.get(cache.kind, 0), cache.index_topk)
+    return sum(widest.values())
+
+
+def _lookup_bytes(config: ResolvedConfig, layers: tuple[Layer, ...]) -> int:
+    """What a batch looks up in tables in host memory: each rank fetches some rows of a token."""
+    ranks = config.given.tensor_parallel_size
+    return sum(
+        config.max_num_batched_tokens
+        * local_lookups(module, ranks)
+        * module.width
+        * config.dtype_bytes
+        for layer in layers
+        for module in layer.modules
+        if isinstance(module, HostTable)
+    )
 
 
 def _block_picks_bytes(card: ModelCard, config: ResolvedConfig) -> int:
@@ -152,28 +184,27 @@ def _block_picks_bytes(card: ModelCard, config: ResolvedConfig) -> int:
     return sum(tokens * row * 4 for row in rows)
 
 
-def _index_bytes(
-    config: ResolvedConfig, backends: Backends, layers: tuple[Layer, ...], rows: int
-) -> int:
+def _rows_bytes(config: ResolvedConfig, backends: Backends, layers: tuple[Layer, ...]) -> int:
+    decoded = config.max_num_seqs * (1 + config.speculative_tokens)
+    rows = min(config.max_num_batched_tokens, decoded) + 1
     topk, groups, total = 0, 0, 0
-    tokens = config.max_num_batched_tokens
     for layer in layers:
         for cache in layer.caches:
             if not isinstance(cache, Attention) or cache.index_topk is None or cache.sparse_block:
                 continue
+            if cache.model_version is not None:
+                continue  # these turn the indices into rows as they go
             topk = cache.index_topk
             indexes = any(
                 isinstance(c, Attention) and c.kind is AttentionKind.INDEXER for c in layer.caches
             )
             if cache.own_picks:
-                total += (tokens + 1) * (topk + 1) * 4
-            elif cache.model_version is None:  # others turn the indices into rows as they go
+                total += (config.max_num_batched_tokens + 1) * (topk + 1) * 4
+            else:
                 groups += indexes or groups == 0
             if backends[cache].name == "FLASH_ATTN_MLA_SPARSE":
-                total += (tokens + 1) * 4  # cumulative query lengths
-    if not topk:
-        return 0
-    return total + tokens * topk * 4 + groups * rows * (topk + 1) * 4
+                total += (config.max_num_batched_tokens + 1) * 4  # cumulative query lengths
+    return total + groups * rows * (topk + 1) * 4
 
 
 def _deepstack_bytes(card: ModelCard, config: ResolvedConfig) -> int:

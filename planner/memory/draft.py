@@ -34,6 +34,8 @@ def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout
     if draft.own_embedding and draft.embedding is not None:
         modules.append(draft.embedding)
     if layout.pipeline_parallel_size > 1 and not _embeds_on_last_stage(card):
+        if not card.embedding_for_drafts and not draft.own_embedding:
+            raise Unreadable("the draft needs the model's embedding, on the first pipeline stage")
         modules.append(card.embedding)  # the target's own is on the first stage
     if draft.own_lm_head and draft.lm_head is not None:
         modules.append(draft.lm_head)

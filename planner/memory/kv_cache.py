@@ -69,7 +69,7 @@ def cache_specs(
         block = backend.local_block(sizes.attention) if sliding else sizes.attention
         block = backend.layer_block or block
         if attention.kind is AttentionKind.TAIL and attention.window is not None:
-            block = ring_tokens(attention.window, drafted)
+            block = max(ring_tokens(attention.window, drafted), backend.layer_block or 1)
         dtype = backend.kv_cache_dtype or config.kv_cache_dtype
         known[attention] = replace(
             attention_spec(

@@ -12,6 +12,7 @@ from planner.memory.kv_specs import KVCacheSpec, NoCommonLayout, SpecKind, ceil_
 
 _STATES = frozenset({SpecKind.MAMBA, SpecKind.CIRCULAR})
 _WINDOWS = frozenset({SpecKind.SLIDING, SpecKind.SLIDING_MLA})
+_STATES = frozenset({SpecKind.MAMBA, SpecKind.CIRCULAR})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from fractions import Fraction
 from math import gcd
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
@@ -77,7 +78,7 @@ class KVCacheSpec:
     state: RecurrentState | None = None
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     checkpoint_alignment: int | None = None  # tokens between states that its prefill hands out
-    token_bytes: int = 0  # of one token, before any padding
+    token_bytes: Fraction = Fraction(0)  # of one token, before any padding
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
     page_alignment: int = 1  # bytes that a page is a multiple of
 
@@ -93,7 +94,7 @@ class KVCacheSpec:
         Or those of `stride_tokens`, where kernels ask for them.
         """
         if self.stride_tokens is not None:
-            return self.token_bytes * self.stride_tokens
+            return int(self.token_bytes * self.stride_tokens)
         if self.longest_kernel_block is None:
             return 1
         kernel = gcd(self.longest_kernel_block, self.block_size)
@@ -101,7 +102,7 @@ class KVCacheSpec:
 
     def resized(self, block_size: int) -> KVCacheSpec:
         """The same cache in blocks of another length."""
-        page = round_up(self.token_bytes * block_size, self.page_alignment)
+        page = round_up(int(self.token_bytes * block_size), self.page_alignment)
         return replace(self, block_size=block_size, page_size_bytes=page)
 
     def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
@@ -149,7 +150,7 @@ def attention_spec(
         attention.head_size,
         attention.head_size_v,
         attention.window,
-        token_bytes=int(per_token / attention.compression),
+        token_bytes=per_token / attention.compression,
         page_alignment=page_alignment,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from model_cards.card import Layer, ModelCard
-from model_cards.modules import Embedding, Experts, Linear, Output, Shard
+from model_cards.modules import Embedding, Experts, HostTable, Linear, Output, Shard
 from planner.engine.refusal import RefusalKind, Unloadable
 from planner.engine.speculative import Speculation
 
@@ -16,6 +16,12 @@ class Indivisible(Unloadable):
     """A dimension that the parallel size does not divide."""
 
     kind = RefusalKind.DIVISIBLE
+
+
+class Inseparable(Unloadable):
+    """Layers that must be on one pipeline stage."""
+
+    kind = RefusalKind.PIPELINE
 
 
 def divide(what: str, size: int, ranks: int) -> int:
@@ -88,11 +94,20 @@ def local_rows(embedding: Embedding, ranks: int) -> int:
     return divide("padded vocabulary", padded, ranks)
 
 
+def local_lookups(table: HostTable, ranks: int) -> int:
+    """Rows of a token that one rank fetches; every rank must have some."""
+    share = -(-table.lookups // ranks)
+    if share * (ranks - 1) >= table.lookups:
+        raise Indivisible(f"{table.lookups} lookups of a token leave some of {ranks} ranks without")
+    return share
+
+
 @lru_cache(maxsize=1024)
 def stage_layers(card: ModelCard, stages: int) -> tuple[tuple[Layer, ...], ...]:
     """Layers of each pipeline stage (vLLM's `get_pp_indices`).
 
-    Even shares; what is left over goes to the stages before the last, from the back.
+    Even shares; what is left over goes to the stages before the last, from the back. Raises
+    `Inseparable` where a stage would begin with a layer that cannot.
     """
     count = card.num_layers
     if stages > count:
@@ -102,6 +117,8 @@ def stage_layers(card: ModelCard, stages: int) -> tuple[tuple[Layer, ...], ...]:
         shares[-(extra + 2)] += 1
     split, start = [], 0
     for share in shares:
+        if card.stage_starts is not None and start not in card.stage_starts:
+            raise Inseparable(f"layer {start} reads what an earlier pipeline stage keeps")
         split.append(card.layers[start : start + share])
         start += share
     return tuple(split)

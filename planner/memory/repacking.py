@@ -19,6 +19,8 @@ from model_cards.quantization.gptq import Gptq
 from model_cards.quantization.integers import PackedInt
 from model_cards.quantization.mxfp4 import GROUP as MXFP4_GROUP
 from model_cards.quantization.mxfp4 import Mxfp4
+from model_cards.quantization.mxfp8 import GROUP as MXFP8_GROUP
+from model_cards.quantization.mxfp8 import Mxfp8
 from planner.engine.moe import (
     MoeKernel,
     experts_tile,
@@ -41,6 +43,8 @@ def linear_bytes(
     outputs: Sequence[int],
     dtype_bytes: int,
     capability: Capability | None,
+    *,
+    batched: bool = False,
 ) -> int:
     """Bytes of a rank's linear layer after loading; the stored bytes where nothing changes."""
     out = sum(outputs)
@@ -53,6 +57,15 @@ def linear_bytes(
         case Fp8(granularity=Granularity.BLOCK):
             # Scales that are powers of two become fp32.
             stored["weight_scale"] *= 4 // weight_format.scale_bytes
+        case Mxfp8() if batched:
+            if capability is None or capability[0] != 10:
+                stored["weight"] *= dtype_bytes  # emulated, in the dtype
+        case Mxfp8() if _has_mxfp8(capability):
+            stored["weight_scale"] = _swizzled(out, ceil_div(inputs, MXFP8_GROUP))
+        case Mxfp8():  # Humming on Hopper, Marlin on others
+            hopper = capability == HOPPER
+            n, k = humming_tile(out, inputs) if hopper else marlin_tile(out, inputs, MXFP8_GROUP)
+            return n * k + n * k // MXFP8_GROUP
         case Fp8(granularity=Granularity.TENSOR):
             # One scale for the fused matrix remains, and one for its input.
             return stored["weight"] + 4 + (4 if weight_format.static_input else 0)
@@ -240,6 +253,16 @@ def _has_router_kernels(capability: Capability | None) -> bool:
     return capability is not None and (capability == HOPPER or capability[0] == 10)
 
 
+def _has_mxfp8(capability: Capability | None) -> bool:
+    """Whether FlashInfer multiplies in MXFP8 on this GPU."""
+    return capability is not None and capability >= (10, 0)
+
+
+def _swizzled(rows: int, groups: int) -> int:
+    """Scale bytes in tiles of 128 rows with 4 groups each."""
+    return ceil_div(rows, 128) * 128 * ceil_div(groups, 4) * 4
+
+
 def _uses_fp8_marlin(weight_format: Fp8, capability: Capability | None) -> bool:
     """Whether an FP8 linear layer runs weight-only through Marlin on this GPU.
 
@@ -274,6 +297,11 @@ def _marlin_bytes(
     if isinstance(weight_format, PackedInt):
         total += 16  # weight_shape
     return total
+
+
+def humming_tile(outputs: int, inputs: int) -> tuple[int, int]:
+    """(n, k) after padding for Humming."""
+    return ceil_div(outputs, 256) * 256, ceil_div(inputs, 128) * 128
 
 
 def marlin_tile(outputs: int, inputs: int, group: int) -> tuple[int, int]:

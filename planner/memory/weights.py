@@ -17,6 +17,7 @@ from model_cards.modules import (
     Bulk,
     Embedding,
     Experts,
+    HostTable,
     Linear,
     Module,
     RotaryCache,
@@ -173,7 +174,15 @@ def module_bytes(module: Module, layout: Layout) -> int:
         case Linear():
             inputs, outputs = local_linear(module, ranks)
             bias = sum(outputs) * width if module.bias else 0
-            return linear_bytes(module.format, inputs, outputs, width, layout.capability) + bias
+            matrix = linear_bytes(
+                module.format,
+                inputs,
+                outputs,
+                width,
+                layout.capability,
+                batched=module.batched,
+            )
+            return matrix + bias
         case Experts():
             count, intermediate = local_experts(
                 module, ranks, expert_parallel=layout.expert_parallel_size
@@ -190,6 +199,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
             rows = local_rows(module, ranks)
             bias = rows * width if module.bias else 0
             return module.format.bytes(module.width, (rows,), width) + bias
+        case HostTable():
+            return 0
         case Bulk():
             return -(-module.bytes // ranks)
         case Buffer():

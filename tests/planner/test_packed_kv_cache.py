@@ -114,10 +114,10 @@ def test_kernels_take_so_many_query_heads() -> None:
     assert [padded_heads(heads, (12, 0)) for heads in (8, 32, 128)] == [8, 32, 128]
 
 
-def test_experts_for_quantized_activations_take_marlin_on_hopper() -> None:
+def test_experts_for_quantized_activations_take_humming_on_hopper() -> None:
     """OpenAI's Triton kernels are gpt-oss's."""
     assert mxfp4_kernel(Mxfp4(), (9, 0))[0] is MoeKernel.TRITON
-    assert mxfp4_kernel(Mxfp4(quantized_input=True), (9, 0))[0] is MoeKernel.MARLIN
+    assert mxfp4_kernel(Mxfp4(quantized_input=True), (9, 0))[0] is MoeKernel.HUMMING
 
 
 def test_a_cache_in_16_bits_is_refused() -> None:
