@@ -1,0 +1,114 @@
+"""vLLM's server as a process of its own: started, asked what it allocated, and always ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+_READY_SECONDS = 400  # in a fresh environment on a busy machine
+_STOP_SECONDS = 20
+_SIZE = re.compile(
+    r"CPU KV cache size: ([\d,]+) tokens, "
+    r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x"
+)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a server said that came up, or the log of one that did not."""
+
+    log: str
+    cache_config: dict[str, str]  # of `/metrics`; empty if it did not come up
+
+    @property
+    def printed(self) -> tuple[int, int, str]:
+        """Tokens, length of a request, and concurrency to two decimals, as printed."""
+        found = _SIZE.search(self.log)
+        assert found is not None, self.log[-3000:]
+        tokens, length, concurrency = found.groups()
+        return int(tokens.replace(",", "")), int(length.replace(",", "")), concurrency
+
+
+def launch(model: Path, options: list[str], environ: dict[str, str], cache: Path) -> Launched:
+    """Start a server for the model, ask what it allocated, and stop it.
+
+    `cache` is a folder in which vLLM keeps what it learns of model classes.
+    """
+    port = _free_port()
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    command += ["--load-format", "dummy", "--enforce-eager", "--host", "127.0.0.1"]
+    command += ["--port", str(port), *options]
+    quiet = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CACHE_ROOT": str(cache),
+    }
+    log = model.parent / "server.log"
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            command,
+            env=os.environ | quiet | environ,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            up = _wait(server, port)
+            metrics = _get(port, "/metrics") if up else ""
+        finally:
+            _stop(server)
+    return Launched(log.read_text(errors="replace"), _cache_config(metrics))
+
+
+def _wait(server: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether the server came up; False if it ended instead."""
+    until = time.monotonic() + _READY_SECONDS
+    while server.poll() is None:
+        assert time.monotonic() < until, "vLLM neither came up nor ended"
+        try:
+            _get(port, "/health")
+        except (URLError, OSError):
+            time.sleep(0.5)
+        else:
+            return True
+    return False
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """End the server, and with its process group whatever it has started."""
+    if server.poll() is None:
+        server.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(_STOP_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+def _get(port: int, path: str) -> str:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def _cache_config(metrics: str) -> dict[str, str]:
+    """The labels of `vllm:cache_config_info`."""
+    line = next((line for line in metrics.splitlines() if "cache_config_info{" in line), "")
+    return dict(re.findall(r'(\w+)="([^"]*)"', line))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
