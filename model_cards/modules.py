@@ -51,7 +51,8 @@ class Linear:
     `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too. With
     a `block` ranks get whole blocks of so many features, the last ones filled up with zeros. A
     rank's outputs together are filled up to a multiple of `row_alignment`. `batched`: each group
-    of outputs has inputs of its own.
+    of outputs has inputs of its own. `sequence_parallel`: whole on every rank where MoE layers
+    split a batch's tokens among the tensor-parallel ranks.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Linear:
     block: int | None = None
     row_alignment: int = 1
     batched: bool = False
+    sequence_parallel: bool = False
 
     @property
     def elements(self) -> int:

@@ -236,6 +236,14 @@ class LayerBuilder:
         )
 
 
+def sequence_parallel(mlp: Sequence[Module]) -> list[Module]:
+    """An MLP that is whole on every rank where MoE layers split a batch's tokens among them."""
+    return [
+        replace(module, sequence_parallel=True) if isinstance(module, Linear) else module
+        for module in mlp
+    ]
+
+
 def assemble(
     config: Config,
     scheme: QuantScheme,

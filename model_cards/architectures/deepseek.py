@@ -17,6 +17,7 @@ from model_cards.architectures.decoder import (
     LayerBuilder,
     assemble,
     rotary_cache,
+    sequence_parallel,
     tied_embeddings,
     vocabulary,
 )
@@ -118,6 +119,8 @@ def has_indexer(text: Config, index: int) -> bool:
 
 def _layer(b: LayerBuilder, moe: bool, indexes: bool) -> Layer:
     ffn = shared_moe(b) if moe else b.gated_mlp(b.config.integer("intermediate_size"))
+    if not moe and "index_topk" in b.config:  # this class splits tokens before dense layers too
+        ffn = sequence_parallel(ffn)
     modules = [
         *(latent_attention(b) if _is_latent(b.config) else _plain_attention(b)),
         *(indexer(b) if indexes else ()),
@@ -251,7 +254,8 @@ def shared_moe(b: LayerBuilder) -> list[Module]:
     if biased:
         modules.append(Tensor("mlp.gate.e_score_correction_bias", (experts,), "float32"))
     if shared:
-        modules += b.gated_mlp(shared * size, "mlp.shared_experts")
+        mlp = b.gated_mlp(shared * size, "mlp.shared_experts")
+        modules += mlp if glm else sequence_parallel(mlp)
     # The bias is added to sigmoid scores; without it they are softmax's, seldom renormalized.
     trtllm = biased or config.boolean("norm_topk_prob", False)
     active = config.integer("num_experts_per_tok")

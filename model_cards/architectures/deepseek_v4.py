@@ -17,6 +17,7 @@ from model_cards.architectures.decoder import (
     LayerBuilder,
     assemble,
     rotary_cache,
+    sequence_parallel,
     vocabulary,
 )
 from model_cards.architectures.deepseek_dspark import dspark, has_dspark
@@ -231,7 +232,7 @@ def moe(b: LayerBuilder, experts: int, active: int, *, hashed: bool = False) -> 
     shared = config.integer("n_shared_experts", 0, minimum=0) * size
     if shared:
         mlp = b.gated_mlp(shared, "ffn.shared_experts", parts=("w1", "w3"), down="w2")
-        modules += [_in_blocks(linear) for linear in mlp]
+        modules += sequence_parallel([_in_blocks(linear) for linear in mlp])
     routed = b.experts(experts, active, size, "ffn.experts")
     limits = int("swiglu_limit" in config)
     modules.append(replace(routed, activation_parameters=limits, scaled_parameters=limits))

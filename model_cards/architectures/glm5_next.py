@@ -13,6 +13,7 @@ from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
     assemble,
+    sequence_parallel,
     tied_embeddings,
     vocabulary,
 )
@@ -84,7 +85,7 @@ def _kinds(text: Config, key: str, kind: str, usual: tuple[bool, ...]) -> tuple[
 
 def _layer(b: LayerBuilder, *, delta: bool, moe: bool, drafts: bool = False) -> Layer:
     """A decoder layer; those that draft have no hyper-connections."""
-    ffn = _moe(b) if moe else b.gated_mlp(b.config.integer("intermediate_size"))
+    ffn = _moe(b) if moe else sequence_parallel(b.gated_mlp(b.config.integer("intermediate_size")))
     plain = LayerBuilder(b.config, NO_QUANTIZATION, b.path)
     modules = [
         *(_delta_attention(plain) if delta else _sparse_attention(plain)),
@@ -155,7 +156,7 @@ def _moe(b: LayerBuilder) -> list[Module]:
         modules.append(Tensor("mlp.gate.e_score_correction_bias", (experts,), "float32"))
     shared = config.integer("n_shared_experts", 0, minimum=0)
     if shared:
-        modules += b.gated_mlp(shared * size, "mlp.shared_experts")
+        modules += sequence_parallel(b.gated_mlp(shared * size, "mlp.shared_experts"))
     routed = b.experts(experts, config.integer("num_experts_per_tok"), size)
     limits = int("swiglu_limit" in config)
     modules.append(replace(routed, activation_parameters=limits, scaled_parameters=limits))

@@ -12,6 +12,7 @@ from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
     assemble,
+    sequence_parallel,
     tied_embeddings,
     vocabulary,
 )
@@ -92,7 +93,7 @@ def _residual_block(text: Config) -> int:
 
 def _layer(b: LayerBuilder, *, delta: bool, moe: bool) -> Layer:
     attention, cache = _delta_attention(b) if delta else _latent_attention(b)
-    ffn = _moe(b) if moe else b.gated_mlp(b.config.integer("intermediate_size"))
+    ffn = _moe(b) if moe else sequence_parallel(b.gated_mlp(b.config.integer("intermediate_size")))
     modules = [
         *attention,
         *ffn,
@@ -174,7 +175,7 @@ def _moe(b: LayerBuilder) -> list[Module]:
     ]
     shared = config.integer("num_shared_experts", 0, minimum=0)
     if shared:
-        modules += b.gated_mlp(shared * size, f"{_MOE}.shared_experts")
+        modules += sequence_parallel(b.gated_mlp(shared * size, f"{_MOE}.shared_experts"))
     if latent:
         modules.append(b.replicated(f"{_MOE}.routed_expert_down_proj", b.hidden, latent))
         modules.append(b.replicated(f"{_MOE}.routed_expert_up_proj", latent, b.hidden))

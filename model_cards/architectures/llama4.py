@@ -12,6 +12,7 @@ from model_cards.architectures.decoder import (
     LayerBuilder,
     assemble,
     rotary_cache,
+    sequence_parallel,
     tied_embeddings,
     vocabulary,
 )
@@ -39,7 +40,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         experts = text.integer("num_local_experts", 16)
         return [
             b.router(experts, "feed_forward.router"),
-            *b.gated_mlp(expert_size, "feed_forward.shared_expert"),
+            *sequence_parallel(b.gated_mlp(expert_size, "feed_forward.shared_expert")),
             b.experts(experts, active, expert_size, "feed_forward.experts"),
         ]
 

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from model_cards.architectures.decoder import Body, LayerBuilder, assemble, vocabulary
+from model_cards.architectures.decoder import (
+    Body,
+    LayerBuilder,
+    assemble,
+    sequence_parallel,
+    vocabulary,
+)
 from model_cards.architectures.mamba import Mamba2
 from model_cards.card import Draft, Layer
 from model_cards.config import Config
@@ -140,7 +146,8 @@ def _moe(b: LayerBuilder) -> list[Module]:
     if shared:
         size = shared * config.integer("moe_shared_expert_intermediate_size", 7688)
         # vLLM gives shared experts no bias.
-        modules += inside.plain_mlp(size, "up_proj", "down_proj", "shared_experts", bias=False)
+        mlp = inside.plain_mlp(size, "up_proj", "down_proj", "shared_experts", bias=False)
+        modules += sequence_parallel(mlp)
     return modules
 
 

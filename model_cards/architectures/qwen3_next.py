@@ -7,6 +7,7 @@ from model_cards.architectures.decoder import (
     LayerBuilder,
     assemble,
     rotary_cache,
+    sequence_parallel,
     tied_embeddings,
     vocabulary,
 )
@@ -138,7 +139,7 @@ def sparse_moe(b: LayerBuilder) -> list[Module]:
     modules.append(b.replicated("mlp.shared_expert_gate", b.hidden, 1, quantized=False))
     shared = config.integer("shared_expert_intermediate_size", 0, minimum=0)
     if shared:
-        modules += b.gated_mlp(shared, "mlp.shared_expert")
+        modules += sequence_parallel(b.gated_mlp(shared, "mlp.shared_expert"))
     modules.append(
         b.experts(
             config.integer("num_experts"),

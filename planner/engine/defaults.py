@@ -54,6 +54,7 @@ class ResolvedConfig:
     whole_chunks: bool = False  # chunked attention is cached whole
     speculation: Speculation | None = None
     lora: LoraSlots | None = None
+    redundant_experts: int = 0  # copies of experts that the load balancer places
 
     @property
     def caches_only(self) -> ResolvedConfig:

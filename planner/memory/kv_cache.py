@@ -170,8 +170,9 @@ def plan_kv_cache(
     """What pools of `available` bytes on each stage's rank hold.
 
     `stages` are the indices of the caches on each pipeline stage. `null_block`: one block is held
-    back in the check whether a request fits. `auto_length` shortens `max_model_len` to what fits. Not
-    `by_concurrency`: tokens are printed as older releases count them, the blocks dealt out evenly.
+    back in the check whether a request fits. `auto_length` shortens `max_model_len` to what fits.
+    Not `by_concurrency`: tokens are printed as older releases count them, the blocks dealt out
+    evenly.
     """
     if not groups:  # attention-free: nothing grows with tokens
         return KVCachePlan((), (0,) * len(stages), 0, max_model_len, 1, 0, 0.0, 0, 0, max_model_len)

@@ -53,7 +53,12 @@ def _elements(module: Module, slots: LoraSlots, layout: Layout) -> int:
                 b = divide("LoRA's outputs", b, split)
             return a + b
         case Experts():
-            count, inner = local_experts(module, ranks, expert_parallel=layout.expert_parallel_size)
+            count, inner = local_experts(
+                module,
+                layout.expert_ranks,
+                spread=layout.expert_parallel,
+                redundant=layout.redundant_experts,
+            )
             ups = len(module.up_outputs)
             up_a = (1 if slots.fused_experts else ups) * module.hidden * rank // split
             down_b = module.hidden * rank // split

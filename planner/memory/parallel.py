@@ -43,7 +43,7 @@ def local_output(output: Output, ranks: int) -> int:
 
 
 def local_linear(linear: Linear, ranks: int) -> tuple[int, tuple[int, ...]]:
-    """(inputs, outputs) that one tensor-parallel rank holds of a linear layer."""
+    """(inputs, outputs) that one of `ranks` tensor-parallel ranks holds of a linear layer."""
     sizes = tuple(output.size for output in linear.outputs)
     if linear.block is not None:
         return _in_blocks(linear, sizes, linear.block, ranks)
@@ -75,14 +75,16 @@ def _in_blocks(
             return linear.inputs, sizes
 
 
-def local_experts(experts: Experts, ranks: int, *, expert_parallel: int) -> tuple[int, int]:
-    """(experts, intermediate size) of one rank.
+def local_experts(
+    experts: Experts, ranks: int, *, spread: bool, redundant: int = 0
+) -> tuple[int, int]:
+    """(experts, intermediate size) of one of `ranks` ranks: tensor times data parallelism.
 
-    With expert parallelism whole experts are spread over `expert_parallel` ranks, the first
-    ranks taking one more; without, every expert is sliced.
+    With expert parallelism whole experts are spread over them, copies included, the first ranks
+    taking one more; without, every expert is sliced.
     """
-    if expert_parallel > 1:
-        return -(-experts.count // expert_parallel), experts.intermediate
+    if spread and ranks > 1:
+        return -(-(experts.count + redundant) // ranks), experts.intermediate
     if ranks > 1 and experts.intermediate // ranks < experts.smallest_slice:
         return experts.count, experts.smallest_slice
     return experts.count, divide("the experts' intermediate size", experts.intermediate, ranks)

@@ -95,12 +95,12 @@ def sweep_memory(
     limits = product(
         enumerate(kv_cache_dtype), enumerate(max_num_seqs), enumerate(max_num_batched_tokens)
     )
-    for (d, dtype), (s, seqs), (t, tokens) in limits:
+    for (d, dtype), (s, seqs), (t, batched) in limits:
         given = replace(
             config,
             kv_cache_dtype=dtype,
             max_num_seqs=seqs,
-            max_num_batched_tokens=tokens,
+            max_num_batched_tokens=batched,
             gpu_memory_utilization=shares[0],
             max_model_len=min(lengths),
         )
@@ -158,12 +158,17 @@ def _pools(
     import numpy as np
 
     more = np.asarray(shares) - memory.config.gpu_memory_utilization
+    if memory.config.kv_cache_memory_bytes is not None:
+        more = np.zeros_like(more)
     total = memory.device_total.value
     values = np.asarray([rank.kv_cache.value for rank in memory.ranks])[:, None] + more * total
     lows = np.asarray([rank.kv_cache.low for rank in memory.ranks])[:, None] + more * total
     sizes = np.asarray(memory.kv_cache.bytes_per_block)[:, None]
     whole = np.maximum(values, 0).astype(np.int64) // np.maximum(sizes, 1)
     least = np.maximum(lows, 0).astype(np.int64) // np.maximum(sizes, 1)
+    override = memory.config.given.num_gpu_blocks_override
+    if override is not None:
+        whole, least = np.full_like(whole, override), np.full_like(least, override)
     return values.min(0), lows.min(0), whole.min(0), least.min(0)
 
 

@@ -37,7 +37,9 @@ class Layout:
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
-    expert_parallel_size: int = 1  # ranks that whole experts are spread over; 1: sliced instead
+    data_parallel_size: int = 1
+    expert_parallel: bool = False  # whole experts are spread over ranks, not sliced
+    redundant_experts: int = 0  # copies for load balancing
     dtype_bytes: int = 2
     capability: Capability | None = None
     eager: bool = False
@@ -45,15 +47,28 @@ class Layout:
     encoders_split: bool = True  # not with --mm-encoder-tp-mode data
     fused_decode: bool = False  # a kernel runs the whole decode step of recurrent layers
 
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks that share the routed experts: data-parallel replicas share them too."""
+        return self.tensor_parallel_size * self.data_parallel_size
+
+    @property
+    def sequence_parallel(self) -> bool:
+        """Whether MoE layers split a batch's tokens among the tensor-parallel ranks."""
+        return (
+            self.expert_parallel and self.tensor_parallel_size > 1 and self.data_parallel_size > 1
+        )
+
 
 def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> Layout:
-    """How a launch lays the weights out; experts spread over all tensor and data ranks."""
+    """How a launch lays the weights out."""
     given = config.given
-    experts_over = given.tensor_parallel_size * given.data_parallel_size
     return Layout(
         given.tensor_parallel_size,
         given.pipeline_parallel_size,
-        experts_over if given.enable_expert_parallel and card.is_moe else 1,
+        given.data_parallel_size,
+        given.enable_expert_parallel and card.is_moe,
+        config.redundant_experts,
         config.dtype_bytes,
         device.capability,
         eager=given.enforce_eager,
@@ -115,8 +130,8 @@ def _stage(
         part = _part(module)
         parts[part] = parts.get(part, 0) + module_bytes(module, layout)
     buffers = parts.pop("buffers", 0) + card.buffers_bytes
-    if layout.expert_parallel_size > 1:
-        buffers += sum(_expert_map_bytes(layer) for layer in layers)
+    if layout.expert_parallel and layout.expert_ranks > 1:
+        buffers += sum(_expert_map_bytes(layer, layout) for layer in layers)
     embeds, puts_out = first or card.embedding_on_every_stage, last or card.output_on_every_stage
     # A tied model keeps the embedding on the last stage too: it is the output head there.
     embedding = lm_head = norms = 0
@@ -172,7 +187,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
     ranks, width = layout.tensor_parallel_size, layout.dtype_bytes
     match module:
         case Linear():
-            inputs, outputs = local_linear(module, ranks)
+            whole = module.sequence_parallel and layout.sequence_parallel
+            inputs, outputs = local_linear(module, 1 if whole else ranks)
             bias = sum(outputs) * width if module.bias else 0
             matrix = linear_bytes(
                 module.format,
@@ -185,7 +201,10 @@ def module_bytes(module: Module, layout: Layout) -> int:
             return matrix + bias
         case Experts():
             count, intermediate = local_experts(
-                module, ranks, expert_parallel=layout.expert_parallel_size
+                module,
+                layout.expert_ranks,
+                spread=layout.expert_parallel,
+                redundant=layout.redundant_experts,
             )
             return experts_bytes(module, count, intermediate, width, layout.capability)
         case Tensor():
@@ -231,6 +250,10 @@ def _mixes_tokens(name: str) -> bool:
     return any(part in name for part in ("attn", "attention.", "mixer", "conv."))
 
 
-def _expert_map_bytes(layer: Layer) -> int:
+def _expert_map_bytes(layer: Layer, layout: Layout) -> int:
     """The int32 map of every MoE layer from global to local experts."""
-    return sum(4 * module.count for module in layer.modules if isinstance(module, Experts))
+    return sum(
+        4 * (module.count + layout.redundant_experts)
+        for module in layer.modules
+        if isinstance(module, Experts)
+    )

@@ -17,7 +17,12 @@ from planner.quantity import Quantity
 from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, settle
-from planner.recommendation.variants import SMALLEST_BYTES, checkpoint_ids, least_bytes, usual_format
+from planner.recommendation.variants import (
+    SMALLEST_BYTES,
+    checkpoint_ids,
+    least_bytes,
+    usual_format,
+)
 
 # A checkpoint that loses no more than this many points is as good as the original.
 _AS_GOOD_POINTS: Final = 0.3

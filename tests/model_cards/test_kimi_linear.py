@@ -75,8 +75,8 @@ def test_ranks_share_the_output_gate_that_is_fused_with_latent_projections() -> 
 )
 def test_slices_of_an_expert_are_no_narrower_than_256(ranks: int, width: int) -> None:
     module = experts(card_of(LINEAR))
-    assert local_experts(module, ranks, expert_parallel=1) == (256, width)
-    assert local_experts(module, ranks, expert_parallel=8) == (32, 1024)
+    assert local_experts(module, ranks, spread=False) == (256, width)
+    assert local_experts(module, 8, spread=True) == (32, 1024)
 
 
 def test_experts_of_k3_work_in_half_the_width() -> None:

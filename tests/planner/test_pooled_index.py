@@ -157,7 +157,7 @@ def test_some_kernels_keep_the_limit_of_each_expert(
 ) -> None:
     card = card_of(model_id)
     experts = next(m for m in card.layers[-1].modules if isinstance(m, Experts))
-    found = module_bytes(experts, Layout(8, 1, spread, capability=capability))
+    found = module_bytes(experts, Layout(8, expert_parallel=spread > 1, capability=capability))
     weights = 3 * 4096 * 2048 * (2 if model_id == BF16 else 1)
     scales = 0 if model_id == BF16 else 3 * 32 * 16 * 4
     each = (weights + scales) // (8 if spread == 1 else 1)

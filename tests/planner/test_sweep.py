@@ -24,12 +24,12 @@ SHARES = [None, 0.5, 0.85, 0.95]
     [("Qwen/Qwen3-8B", "4090", {}),
      ("google/gemma-3-27b-it", "a100-sxm4-80gb", {}),
      ("nvidia/Qwen3.6-35B-A3B-NVFP4", "5090", {}),
+     ("Qwen/Qwen3-8B", "4090", {"kv_cache_memory_bytes": 5 * 2**30}),
+     ("Qwen/Qwen3-8B", "4090", {"num_gpu_blocks_override": 700}),
      ("meta-llama/Llama-3.3-70B-Instruct", "4xa100-sxm4-80gb",
       {"tensor_parallel_size": 2, "pipeline_parallel_size": 2})],
 )  # fmt: skip
-def test_every_setting_is_what_its_plan_says(
-    model: str, rig: str, given: dict[str, int]
-) -> None:
+def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[str, int]) -> None:
     card, hardware, config = bundled(model), find_rig(rig), EngineConfig(**given)  # type: ignore[arg-type]
     sweep = sweep_memory(
         card, hardware, config,
