@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -282,12 +283,10 @@ class ModelCard:
 
 def count_same(items: Iterable[T]) -> list[tuple[T, int]]:
     """The different objects with how often each occurs; layers that are the same are one object."""
-    counts: dict[int, int] = {}
-    distinct: dict[int, T] = {}
-    for item in items:
-        counts[id(item)] = counts.get(id(item), 0) + 1
-        distinct[id(item)] = item
-    return [(distinct[key], count) for key, count in counts.items()]
+    held = list(items)
+    distinct = {id(item): item for item in held}
+    counts = Counter(map(id, held))
+    return [(item, counts[key]) for key, item in distinct.items()]
 
 
 def count_elements(modules: Iterable[Module]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Final
 
 from planner.errors import PlanError
@@ -65,14 +66,11 @@ class EngineConfig:
     fully_sharded_loras: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int):
+        for name in _counts():
+            value = getattr(self, name)
+            if value is None or value >= 1 or (name == "max_model_len" and value == AUTO_LENGTH):
                 continue
-            if field.name == "max_model_len" and value == AUTO_LENGTH:
-                continue
-            if value < 1:
-                raise PlanError(f"{field.name} must be at least 1; {value} was asked for")
+            raise PlanError(f"{name} must be at least 1; {value} was asked for")
         utilization = self.gpu_memory_utilization
         if utilization is not None and not 0 < utilization <= 1:
             raise PlanError(
@@ -83,3 +81,9 @@ class EngineConfig:
     def world_size(self) -> int:
         """GPUs of one replica: tensor times pipeline parallelism."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
+
+
+@cache
+def _counts() -> tuple[str, ...]:
+    """Settings that are whole numbers."""
+    return tuple(field.name for field in fields(EngineConfig) if str(field.type).startswith("int"))

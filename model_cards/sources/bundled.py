@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from model_cards.build import build_card
@@ -47,7 +46,7 @@ class Entry:
 @cache
 def _lines() -> dict[str, str]:
     """Every line by the lower-case id it begins with; parsed only when asked for."""
-    text = (resources.files("model_cards") / "data" / _FILE).read_text("utf-8")
+    text = (Path(__file__).parent.parent / "data" / _FILE).read_text("utf-8")
     start = len(_ID)
     return {line[start : line.index('"', start)].lower(): line for line in text.splitlines()}
 
@@ -112,6 +111,8 @@ def _variants() -> dict[str, list[str]]:
 
 def near_misses(model_id: str, count: int = 3) -> list[str]:
     """Ids of the snapshot that look like `model_id`."""
+    from difflib import get_close_matches  # slow to import, needed for errors only
+
     wanted = model_id.lower()
     known = _lines()
     name = wanted.rpartition("/")[2]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+
 
 def main() -> None:
     """Run the command line and exit."""
+    gc.freeze()  # what imports and cards leave behind is never garbage
+    gc.disable()
     try:
         from planner.cli.app import run
 
         status = run()
     except KeyboardInterrupt:  # while modules are imported; run() handles the rest
         status = 130
+    gc.freeze()  # nor is what Python collects at exit
     raise SystemExit(status)

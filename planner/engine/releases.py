@@ -6,8 +6,8 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import PlanError
@@ -53,7 +53,7 @@ def release_key(name: str) -> tuple[int, ...]:
 @cache
 def read_data(name: str) -> Any:
     """A JSON file of planner/engine/data."""
-    return json.loads((resources.files("planner.engine") / "data" / name).read_text("utf-8"))
+    return json.loads((Path(__file__).parent / "data" / name).read_text("utf-8"))
 
 
 def _facts() -> dict[str, list[list[Any]]]:

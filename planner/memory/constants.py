@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from planner.engine.releases import Release
@@ -15,7 +15,7 @@ GIB: Final = 2**30
 
 @cache
 def _table() -> dict[str, Any]:
-    path = resources.files("planner.memory") / "data" / "constants.json"
+    path = Path(__file__).parent / "data" / "constants.json"
     table: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return table
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from math import hypot
+from pathlib import Path
 from typing import Any, Final
 
 # Category of the scores that speaks for a use case.
@@ -86,7 +86,7 @@ class RatedModel:
 
 @cache
 def _lines() -> list[dict[str, Any]]:
-    text = (resources.files("planner.recommendation") / "data" / "quality.jsonl").read_text("utf-8")
+    text = (Path(__file__).parent / "data" / "quality.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 

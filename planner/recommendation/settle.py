@@ -109,33 +109,40 @@ def _settle_layout(
     tensor: int,
     pipeline: int,
 ) -> Settled | Unfit:
-    nearest: MemoryPlan | None = None
-    for config, reasons in _tries(card, rig, requirements, release, tensor, pipeline):
-        try:
-            memory = plan_memory(card, rig, config, vllm=release)
-        except Refused as error:
-            return Unfit(str(error), None, 0)
-        if _works(memory, requirements):
-            return Settled(memory, speed_or_none(memory, requirements), reasons)
-        if _final(memory) or (nearest is None and _hopeless(memory)):
-            return _unfit(memory, requirements)
-        if nearest is None or excess_bytes(memory) < excess_bytes(nearest):
-            nearest = memory
-    assert nearest is not None
+    config, reasons = _usual(card, rig, requirements, release, tensor, pipeline)
+    try:
+        nearest = plan_memory(card, rig, config, vllm=release)
+        if _works(nearest, requirements):
+            return Settled(nearest, speed_or_none(nearest, requirements), reasons)
+        if _final(nearest) or _hopeless(nearest):
+            return _unfit(nearest, requirements)
+        for batches in _frugal(card, rig, requirements, release, config, reasons):
+            works: tuple[MemoryPlan, dict[str, str]] | None = None
+            for frugal, why in batches:  # the largest batch that works
+                memory = plan_memory(card, rig, frugal, vllm=release)
+                if not _works(memory, requirements):
+                    break
+                works = memory, why
+            if works is not None:
+                memory, why = works
+                return Settled(memory, speed_or_none(memory, requirements), why)
+            if excess_bytes(memory) < excess_bytes(nearest):
+                nearest = memory
+    except Refused as error:
+        return Unfit(str(error), None, 0)
     return _unfit(nearest, requirements)
 
 
-def _tries(
+def _usual(
     card: ModelCard,
     rig: Rig,
     requirements: Requirements,
     release: Release,
     tensor: int,
     pipeline: int,
-) -> Iterator[tuple[EngineConfig, dict[str, str]]]:
-    """Configurations from vLLM's defaults to ever more frugal ones, with reasons."""
+) -> tuple[EngineConfig, dict[str, str]]:
+    """vLLM's defaults for what is asked, and the reasons of the settings."""
     context = requirements.context_for(card)
-    concurrency = requirements.workload.concurrency
     reasons = {"max_model_len": _length_reason(card, requirements, context)}
     if tensor > 1:
         reasons["tensor_parallel_size"] = f"splits every layer over {tensor} GPUs"
@@ -148,27 +155,50 @@ def _tries(
     if why is not None:
         reasons["gpu_memory_utilization"] = why
         config = replace(config, gpu_memory_utilization=utilization)
-    raised = utilization < _RAISED_UTILIZATION and why is None
-    config, at_once = _for_all_at_once(card, rig, config, concurrency, release)
-    reasons |= at_once
-    smaller = () if at_once else (*_SEQUENCE_LIMITS, concurrency)
-    limits = [None, *sorted({s for s in smaller if s >= concurrency}, reverse=True)]
+    config, at_once = _for_all_at_once(
+        card, rig, config, requirements.workload.concurrency, release
+    )
+    return config, reasons | at_once
+
+
+def _frugal(
+    card: ModelCard,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    config: EngineConfig,
+    reasons: dict[str, str],
+) -> Iterator[Iterator[tuple[EngineConfig, dict[str, str]]]]:
+    """Ever more frugal settings than `config`, each with batches from the smallest up."""
+    concurrency = requirements.workload.concurrency
+    limits: list[int | None] = [None]
+    if config.max_num_seqs is None:
+        limits = [*sorted({s for s in (*_SEQUENCE_LIMITS, concurrency) if s >= concurrency}), None]
+    default = float(release.fact("gpu_memory_utilization"))
+    raised = config.gpu_memory_utilization is None and default < _RAISED_UTILIZATION
+
+    def batches(
+        given: EngineConfig, why: dict[str, str]
+    ) -> Iterator[tuple[EngineConfig, dict[str, str]]]:
+        for limit in limits:
+            if limit is None:
+                yield given, why
+            else:
+                smaller = "a smaller batch, so that its buffers leave room"
+                yield replace(given, max_num_seqs=limit), {**why, "max_num_seqs": smaller}
+
     for kv_dtype in ("auto", "fp8"):
-        if kv_dtype == "fp8" and not _may_use_fp8_kv(card, rig):
-            return
-        for share in (None, _RAISED_UTILIZATION) if raised else (None,):
-            for limit in limits:
-                given, why_all = config, dict(reasons)
-                if kv_dtype != "auto":
-                    given = replace(given, kv_cache_dtype=kv_dtype)
-                    why_all["kv_cache_dtype"] = "halves the KV cache; 16 bit leaves too little"
-                if share is not None:
-                    given = replace(given, gpu_memory_utilization=share)
-                    why_all["gpu_memory_utilization"] = "more than the default, to fit"
-                if limit is not None:
-                    given = replace(given, max_num_seqs=limit)
-                    why_all["max_num_seqs"] = "a smaller batch, so that its buffers leave room"
-                yield given, why_all
+        if kv_dtype == "fp8":
+            if not _may_use_fp8_kv(card, rig):
+                return
+            config = replace(config, kv_cache_dtype="fp8")
+            reasons = {**reasons, "kv_cache_dtype": "halves the KV cache; 16 bit leaves too little"}
+        yield batches(config, reasons)
+        if raised:
+            yield batches(
+                replace(config, gpu_memory_utilization=_RAISED_UTILIZATION),
+                {**reasons, "gpu_memory_utilization": "more than the default, to fit"},
+            )
 
 
 def _for_all_at_once(

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from math import log2
+from pathlib import Path
 from typing import Any
 
 from hardware_db import Device, Rig
@@ -48,7 +48,7 @@ class SpeedEstimate:
 
 @cache
 def _constants() -> dict[str, Any]:
-    path = resources.files("planner.speed") / "data" / "constants.json"
+    path = Path(__file__).parent / "data" / "constants.json"
     table: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return table
 
