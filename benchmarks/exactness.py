@@ -31,7 +31,7 @@ from planner.engine.refusal import Refusal, RefusalKind, Unloadable
 from planner.engine.releases import find_release
 from planner.engine.rules import refusals
 from planner.engine.served import as_served
-from planner.engine_config import EngineConfig, SpeculativeConfig
+from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
 from planner.errors import PlanError
 from planner.memory.kv_cache import KVCachePlan
 from planner.memory.loaded import load_model
@@ -181,6 +181,8 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
         )
     if row.get("language_model_only"):
         engine["language_model_only"] = True
+    if "eplb_config" in engine:
+        engine["eplb_config"] = EplbConfig(**engine["eplb_config"])
     unknown = set(engine) - _KNOWN
     if unknown:
         raise NotModelledError(f"setting {', '.join(sorted(unknown))}")
@@ -202,8 +204,10 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
         loaded = load_model(card, config, device)
     except Unloadable as error:
         return Ours(refusal=Refusal(error.kind, str(error)))
-    # vLLM's answers are of the model alone, before adapters get their slots.
-    weights = [stage.model_bytes - stage.weights.lora for stage in loaded.stages]
+    # vLLM's answers are of the model alone, before adapters and balancing get their room.
+    weights = [
+        stage.model_bytes - stage.weights.lora - stage.buffers.eplb for stage in loaded.stages
+    ]
     kv_row = row.get("kv") or row.get("kv_with_4x_memory") or {}
     pools = row.get("kv_mem") or kv_row.get("available_kv_bytes") or [20 * 2**30]
     pools = (list(pools) * row["pp"])[: row["pp"]]
@@ -224,6 +228,7 @@ def parallelism(row: dict[str, Any]) -> tuple[str, ...]:
         "PP": row["pp"] > 1,
         "DP": engine.get("data_parallel_size", 1) > 1,
         "EP": bool(engine.get("enable_expert_parallel")),
+        "EPLB": bool(engine.get("enable_eplb")),
         "DCP": engine.get("decode_context_parallel_size", 1) > 1,
         "drafts": bool(engine.get("speculative_config")),
         "LoRA": bool(engine.get("enable_lora")),

@@ -32,6 +32,23 @@ class SpeculativeConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EplbConfig:
+    """`--eplb-config`: copies of experts in every layer, and the steps whose loads are kept.
+
+    Raises `PlanError` for values that no vLLM accepts.
+    """
+
+    num_redundant_experts: int = 0
+    window_size: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.num_redundant_experts < 0:
+            raise PlanError("num_redundant_experts cannot be negative")
+        if self.window_size < 1:
+            raise PlanError(f"window_size must be at least 1; {self.window_size} was asked for")
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Engine settings; None (or "auto") leaves the choice to vLLM, as an absent flag does.
 
@@ -43,6 +60,8 @@ class EngineConfig:
     data_parallel_size: int = 1
     decode_context_parallel_size: int = 1
     enable_expert_parallel: bool = False
+    enable_eplb: bool = False
+    eplb_config: EplbConfig | None = None
     dtype: str = "auto"
     quantization: str | None = None
     max_model_len: int | None = None

@@ -3,8 +3,9 @@
     python tools/build_architectures.py RELEASE PATH/TO/vllm/model_executor/models/registry.py
 
 Read, not run: the keys of the registry's tables, and of every model class what it inherits:
-whether it is `SupportsPP` and `SupportsLoRA`, and whether `embedding_modules` names any and
-`is_3d_moe_weight` is true.
+whether it is `SupportsPP`, `SupportsLoRA` and, itself or the language model inside, a
+`MixtureOfExperts` (by name or by what it has), whose experts can be balanced; and whether
+`embedding_modules` names any and `is_3d_moe_weight` is true.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ LANGUAGE_MODELS = {
     "Qwen3_5ForConditionalGeneration": "Qwen3_5ForCausalLM",
     "Qwen3_5MoeForConditionalGeneration": "Qwen3_5MoeForCausalLM",
     "Llama4ForConditionalGeneration": "Llama4ForCausalLM",
+    "KimiK25ForConditionalGeneration": "DeepseekV2ForCausalLM",
+    "KimiK3ForConditionalGeneration": "KimiLinearForCausalLM",
+    "DeepseekV41ForCausalLM": "DeepseekV4ForCausalLM",
 }
 NATIVE = (
     *GENERATIVE,
@@ -140,12 +144,18 @@ def main() -> None:
         return {name for name, line in classes.items() if base in {each for each, _ in line}}
 
     with_lora = inherit("SupportsLoRA")
+    with_eplb = inherit("MixtureOfExperts") | {
+        name
+        for name, line in classes.items()
+        if any(node is not None and "num_moe_layers" in ast.unparse(node) for _, node in line)
+    }
     document = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
     document[arguments.release] = {
         "native": sorted({name for table in NATIVE for name in found.get(table, ())}),
         "transformers": sorted(found.get("_TRANSFORMERS_SUPPORTED_MODELS", ())),
         "dropped": sorted(found.get("_PREVIOUSLY_SUPPORTED_MODELS", ())),
         "no_pipeline": sorted(set(classes) - (inherit("SupportsPP") - WITHOUT_STAGES)),
+        "eplb": sorted(name for name in classes if {name, LANGUAGE_MODELS.get(name)} & with_eplb),
         "lora": sorted(with_lora),
         "lora_embeddings": sorted(
             name

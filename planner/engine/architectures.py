@@ -32,6 +32,13 @@ def model_support(architecture: str, release: Release) -> ModelSupport:
     return ModelSupport.NONE
 
 
+def supports_balancing(architecture: str, release: Release) -> bool:
+    """Whether the model class lets experts be balanced; a release not read is as the newest."""
+    tables = read_data("architectures.json")
+    found = tables.get(release.name) or tables[max(tables)]
+    return architecture in found["eplb"]
+
+
 def supports_pipeline(architecture: str, release: Release) -> bool:
     """Whether the model class can be split into pipeline stages, as far as it was read."""
     tables = read_data("architectures.json").get(release.name, {})

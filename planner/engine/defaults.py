@@ -19,6 +19,7 @@ from planner.engine.cpu import (
     kv_cache_space,
 )
 from planner.engine.device import DeviceFacts, Platform
+from planner.engine.eplb import ExpertBalancing, expert_balancing
 from planner.engine.lora import LoraSlots, lora_slots
 from planner.engine.releases import Release
 from planner.engine.speculative import Speculation, speculation
@@ -54,7 +55,7 @@ class ResolvedConfig:
     whole_chunks: bool = False  # chunked attention is cached whole
     speculation: Speculation | None = None
     lora: LoraSlots | None = None
-    redundant_experts: int = 0  # copies of experts that the load balancer places
+    balancing: ExpertBalancing | None = None
 
     @property
     def caches_only(self) -> ResolvedConfig:
@@ -87,6 +88,11 @@ class ResolvedConfig:
     def speculative_tokens(self) -> int:
         """Tokens drafted for a request in each step."""
         return self.speculation.num_speculative_tokens if self.speculation is not None else 0
+
+    @property
+    def redundant_experts(self) -> int:
+        """Copies of experts in every MoE layer, for load balancing."""
+        return self.balancing.num_redundant_experts if self.balancing is not None else 0
 
     @property
     def retained_tokens(self) -> int:
@@ -179,6 +185,7 @@ def resolve(
         whole_chunks=_whole_chunks(card, speculating),
         speculation=speculating,
         lora=lora_slots(card.architecture, config, release),
+        balancing=expert_balancing(card, config, release),
     )
 
 

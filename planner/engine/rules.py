@@ -12,6 +12,7 @@ from planner.engine.architectures import ModelSupport, model_support, supports_p
 from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
+from planner.engine.eplb import balancing_problem
 from planner.engine.flags import accepts_choice, unknown_option
 from planner.engine.kv_cache_dtypes import is_modelled
 from planner.engine.lora import LORA_RANKS, MAX_VOCABULARY, takes_adapters
@@ -36,6 +37,7 @@ def refusals(
         (RefusalKind.HEADS, _heads(card, config)),
         (RefusalKind.PIPELINE, _pipeline(card, config, release)),
         (RefusalKind.CONTEXT_PARALLEL, _context_parallel(card, config)),
+        (RefusalKind.EXPERTS, balancing_problem(card, device, config.given, config.balancing)),
         (RefusalKind.BATCH, _batch(config)),
         (RefusalKind.QUANTIZATION, _quantization(card, device, config, release)),
         (RefusalKind.SPECULATION, _speculation(config, release)),

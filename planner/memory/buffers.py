@@ -15,8 +15,10 @@ from model_cards.modules import HostTable
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
+from planner.memory.eplb import balancing_bytes
 from planner.memory.kv_specs import ceil_div, local_kv_heads
 from planner.memory.parallel import local_lookups
+from planner.memory.weights import Layout
 
 _FLASHINFER_MIN_HEADS_SM100 = 32
 
@@ -33,12 +35,15 @@ class RankBuffers:
     sparse: int = 0  # tokens or blocks that indexers picked
     lookups: int = 0  # rows of tables in host memory
     streams: int = 0  # residual streams of a batch, kept for a draft
+    eplb: int = 0  # where experts are, how busy they are, and room for a layer's on the move
     draft: int = 0  # hidden states handed to the draft
 
     @property
     def model(self) -> int:
         """What the model object itself holds: part of what vLLM says loading took."""
-        return self.attention + self.deepstack + self.sparse + self.lookups + self.streams
+        return (
+            self.attention + self.deepstack + self.sparse + self.lookups + self.streams + self.eplb
+        )
 
     @property
     def total(self) -> int:
@@ -52,6 +57,7 @@ def persistent_buffers(
     device: DeviceFacts,
     backends: Backends,
     layers: tuple[Layer, ...],
+    layout: Layout,
     *,
     before: int,
     last_stage: bool,
@@ -76,6 +82,7 @@ def persistent_buffers(
         + _block_picks_bytes(card, config),
         _lookup_bytes(config, layers),
         _streams_bytes(card, config) if last_stage else 0,
+        _balancing_bytes(config, layers, layout, last_stage=last_stage),
         _draft_bytes(card, config) if last_stage else 0,
     )
 
@@ -100,6 +107,16 @@ def _streams_bytes(card: ModelCard, config: ResolvedConfig) -> int:
         return 0
     width = card.residual_streams * card.hidden_size
     return config.max_num_batched_tokens * width * config.dtype_bytes
+
+
+def _balancing_bytes(
+    config: ResolvedConfig, layers: tuple[Layer, ...], layout: Layout, *, last_stage: bool
+) -> int:
+    """Of the stage's layers and, apart from them, of the draft's."""
+    total = balancing_bytes(layers, config.balancing, layout)
+    if last_stage and config.speculation is not None and config.speculation.draft is not None:
+        total += balancing_bytes(config.speculation.draft.layers, config.balancing, layout)
+    return total
 
 
 def _draft_bytes(card: ModelCard, config: ResolvedConfig) -> int:

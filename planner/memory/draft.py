@@ -10,7 +10,13 @@ from model_cards.card import ModelCard
 from planner.engine.refusal import RefusalKind, Unloadable
 from planner.engine.speculative import Speculation
 from planner.memory.parallel import stage_layers
-from planner.memory.weights import Layout, module_bytes, rotary_bytes, rotary_tables
+from planner.memory.weights import (
+    Layout,
+    expert_map_bytes,
+    module_bytes,
+    rotary_bytes,
+    rotary_tables,
+)
 
 
 class Unreadable(Unloadable):
@@ -45,7 +51,8 @@ def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout
     tables -= set(rotary_tables(card, last))
     tables -= {table for tower in card.towers for table in tower.rotary}
     total = sum(module_bytes(module, layout) for module in modules)
-    return total + draft.buffers_bytes + sum(rotary_bytes(table, layout) for table in tables)
+    total += draft.buffers_bytes + expert_map_bytes(draft.layers, layout)
+    return total + sum(rotary_bytes(table, layout) for table in tables)
 
 
 def _embeds_on_last_stage(card: ModelCard) -> bool:

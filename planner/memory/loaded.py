@@ -94,6 +94,7 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
             device,
             backends,
             layers,
+            layout,
             before=sum(stage.layers for stage in stages),
             last_stage=index == last,
         )

@@ -7,6 +7,7 @@ format are modelled (tests/planner/test_oracle.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
@@ -39,6 +40,7 @@ class Layout:
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
     expert_parallel: bool = False  # whole experts are spread over ranks, not sliced
+    balanced: bool = False  # experts may move between ranks
     redundant_experts: int = 0  # copies for load balancing
     dtype_bytes: int = 2
     capability: Capability | None = None
@@ -68,6 +70,7 @@ def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> L
         given.pipeline_parallel_size,
         given.data_parallel_size,
         given.enable_expert_parallel and card.is_moe,
+        config.balancing is not None,
         config.redundant_experts,
         config.dtype_bytes,
         device.capability,
@@ -130,8 +133,7 @@ def _stage(
         part = _part(module)
         parts[part] = parts.get(part, 0) + module_bytes(module, layout)
     buffers = parts.pop("buffers", 0) + card.buffers_bytes
-    if layout.expert_parallel and layout.expert_ranks > 1:
-        buffers += sum(_expert_map_bytes(layer, layout) for layer in layers)
+    buffers += expert_map_bytes(layers, layout)
     embeds, puts_out = first or card.embedding_on_every_stage, last or card.output_on_every_stage
     # A tied model keeps the embedding on the last stage too: it is the output head there.
     embedding = lm_head = norms = 0
@@ -206,6 +208,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
                 spread=layout.expert_parallel,
                 redundant=layout.redundant_experts,
             )
+            if layout.balanced:  # TRT-LLM's 16-bit kernel does not know where they moved
+                module = replace(module, trtllm=False)
             return experts_bytes(module, count, intermediate, width, layout.capability)
         case Tensor():
             shards = min(ranks, module.shape[0]) if module.sharded else 1
@@ -250,10 +254,9 @@ def _mixes_tokens(name: str) -> bool:
     return any(part in name for part in ("attn", "attention.", "mixer", "conv."))
 
 
-def _expert_map_bytes(layer: Layer, layout: Layout) -> int:
+def expert_map_bytes(layers: Iterable[Layer], layout: Layout) -> int:
     """The int32 map of every MoE layer from global to local experts."""
-    return sum(
-        4 * (module.count + layout.redundant_experts)
-        for module in layer.modules
-        if isinstance(module, Experts)
-    )
+    if not layout.expert_parallel or layout.expert_ranks == 1:
+        return 0
+    routed = [m for layer in layers for m in layer.modules if isinstance(m, Experts)]
+    return sum(4 * (module.count + layout.redundant_experts) for module in routed)

@@ -13,7 +13,7 @@ from planner import EngineConfig, PlanError, render_command
 from planner.command.render import Command
 from planner.engine.flags import accepts_flag
 from planner.engine.releases import find_release, known_releases
-from planner.engine_config import AUTO_LENGTH, SpeculativeConfig
+from planner.engine_config import AUTO_LENGTH, EplbConfig, SpeculativeConfig
 
 LAUNCHES: list[tuple[str, str, dict[str, Any]]] = [
     ("Qwen/Qwen3-8B", "4090", {}),
@@ -32,6 +32,11 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
     "pipeline_parallel_size": (2, ["--pipeline-parallel-size", "2"]),
     "data_parallel_size": (2, ["--data-parallel-size", "2"]),
     "enable_expert_parallel": (True, ["--enable-expert-parallel"]),
+    "enable_eplb": (True, ["--enable-eplb"]),
+    "eplb_config": (
+        EplbConfig(4),
+        ["--eplb-config", '{"num_redundant_experts": 4, "window_size": 1000}'],
+    ),
     "dtype": ("bfloat16", ["--dtype", "bfloat16"]),
     "quantization": ("fp8", ["--quantization", "fp8"]),
     "max_model_len": (5000, ["--max-model-len", "5000"]),
