@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from model_cards.architectures import checkpoint_names, find_family
+from model_cards.architectures import Family, checkpoint_names, find_family
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.estimate import estimate_body
+from model_cards.architectures.from_headers import Packed, headers_body
 from model_cards.caches import Attention
 from model_cards.card import (
     ANY_LENGTH,
@@ -21,12 +22,14 @@ from model_cards.card import (
 from model_cards.config import Config
 from model_cards.config_classes import through_class
 from model_cards.drafts import draft_method, head_config
+from model_cards.dtypes import DTYPE_BYTES
 from model_cards.errors import UnmodelledQuantization, UnsupportedModel
 from model_cards.facts import Facts
 from model_cards.modules import Embedding, Experts, Linear, Module
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
 from model_cards.quantization.online import VERIFIED, OnlineScheme, is_online
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
+from model_cards.reconcile import check_body, keeps_head, own_matrices, total_note
 
 # Methods without a module of their own: weight format, and bytes of a weight with its scales.
 _USUAL_STORAGE = {
@@ -94,25 +97,30 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     if family is not None and scheme is not None:
         body = family.build(config, scheme)
     else:
-        if family is None:
-            name = ", ".join(config.architectures) or "an unnamed architecture"
-            notes.append(f"{name} is not modelled module by module; planned from its totals")
-        body = _estimated(config, facts, scheme, family_known=family is not None)
-    notes += body.notes
-
-    if scheme is not None and _has_own_head(body, says_tied, facts.parameters):
+        body = _estimated(config, facts, scheme, family)
+    class_ties = body.lm_head is None
+    counts = exact or facts.inventory is None  # else the files told already
+    if scheme is not None and counts and _has_own_head(body, says_tied, facts):
         head = Embedding("lm_head", body.embedding.rows, body.embedding.width)
         body = replace(body, lm_head=replace(head, format=scheme.head("lm_head")))
-
-    drafts = body.drafts
-    if drafts and facts.parameters is not None:
+    if body.drafts and facts.parameters is not None:
         counted = facts.parameters == _count(body) or facts.parameters == _count_packed(body)
-        drafts = () if counted else drafts  # else the total leaves no room for them
+        if counted and facts.inventory is None:  # the total leaves no room for them
+            body = replace(body, drafts=())
 
     dtype = config.dtype or text.dtype
+    if dtype is None and facts.inventory is not None:
+        dtype = facts.inventory.dtype
     if dtype is None or dtype not in ("bfloat16", "float16", "float32"):
         dtype = "bfloat16"
         notes.append("the config names no dtype; bfloat16 assumed")
+    if exact and method is None and facts.inventory is not None:
+        body = check_body(body, facts.inventory, class_ties=class_ties)
+        differs = total_note(body, facts.inventory, DTYPE_BYTES[dtype])
+        if differs is not None:
+            exact = False
+            body = replace(body, notes=(*body.notes, differs))
+    notes += body.notes
     attends = any(isinstance(c, Attention) for layer in body.layers for c in layer.caches)
     limit, default = _lengths(config, attends=attends)
     if not says_length and attends:
@@ -149,12 +157,12 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         largest_item_tokens=body.largest_item_tokens,
         deepstack_levels=body.deepstack_levels,
         residual_block=body.residual_block,
-        drafts=drafts,
+        drafts=body.drafts,
         unreadable=body.unreadable,
         stage_starts=body.stage_starts,
         passed_bytes=body.passed_bytes,
         embedding_for_drafts=body.embedding_for_drafts,
-        head=_head(method, body, facts.parameters) if method is not None else None,
+        head=_head(method, body, facts) if method is not None else None,
         checkpoint_bytes=facts.checkpoint_bytes,
         license=facts.license,
         built_from=(given, facts),
@@ -174,13 +182,17 @@ def quantized_online(card: ModelCard, method: str) -> ModelCard:
     return build_card(card.model_id, config, card.origin, replace(facts, online=method))
 
 
-def _head(method: str, body: Body, parameters: int | None) -> Head:
-    """Which vocabulary matrices a head has, by its total; without one by its method.
+def _head(method: str, body: Body, facts: Facts) -> Head:
+    """Which vocabulary matrices a head has, by its files, else its total, else its method.
 
     A vocabulary of its own needs an output head of its own.
     """
     embedding, lm_head = body.embedding, body.lm_head
     own_vocabulary = lm_head is not None and lm_head.rows != embedding.rows
+    if facts.inventory is not None:
+        own_embedding, own_lm_head = own_matrices(facts.inventory)
+        return Head(method, own_embedding, own_lm_head or own_vocabulary)
+    parameters = facts.parameters
     if parameters is None:
         return Head(method, own_embedding=False, own_lm_head=own_vocabulary)
     output = lm_head.elements if lm_head is not None else 0
@@ -191,15 +203,19 @@ def _head(method: str, body: Body, parameters: int | None) -> Head:
     return Head(method, own_embedding=rest >= embedding.elements, own_lm_head=own_lm_head)
 
 
-def _has_own_head(body: Body, says_tied: bool, parameters: int | None) -> bool:
+def _has_own_head(body: Body, says_tied: bool, facts: Facts) -> bool:
     """Whether the checkpoint has an output head although its model class ties it.
 
     vLLM looks for one and ties it only if it is a copy of the embedding, which it is taken to be
     where the config itself says that they are tied.
     """
-    if body.lm_head is not None or says_tied or parameters is None:
+    if body.lm_head is not None:
         return False
-    return parameters == _count(body) + body.embedding.elements
+    if facts.inventory is not None:
+        return keeps_head(facts.inventory, says_tied)
+    if says_tied or facts.parameters is None:
+        return False
+    return facts.parameters == _count(body) + body.embedding.elements
 
 
 def _method_name(settings: Config | None, scheme: QuantScheme | None) -> str | None:
@@ -209,22 +225,33 @@ def _method_name(settings: Config | None, scheme: QuantScheme | None) -> str | N
 
 
 def _estimated(
-    config: Config, facts: Facts, scheme: QuantScheme | None, *, family_known: bool
+    config: Config, facts: Facts, scheme: QuantScheme | None, family: Family | None
 ) -> Body:
+    """A stand-in for what is not modelled, from the files' headers or else from totals."""
+    kind, per_weight = _storage(config, facts, scheme)
+    name = ", ".join(config.architectures) or "an unnamed architecture"
+    if facts.inventory is not None:
+        caches = None
+        if family is not None:  # only the quantization is not modelled
+            caches = [layer.caches for layer in family.build(config, NO_QUANTIZATION).layers]
+        packed = Packed(kind, per_weight)
+        body = headers_body(config, facts.inventory, scheme, packed, caches)
+        if body is not None:
+            note = (
+                f"{name} is not modelled; the tensors of its files are split over ranks by name"
+                if family is None
+                else "the tensors of its files are split over ranks by name"
+            )
+            return replace(body, notes=(note, *body.notes))
     parameters, stored = facts.parameters, facts.checkpoint_bytes
-    if parameters is None and family_known:
-        # The architecture is modelled, only the quantization is not: count it unquantized.
-        family = find_family(config)
-        assert family is not None
-        body = family.build(config, NO_QUANTIZATION)
-        parameters = _count(body)
+    if parameters is None and family is not None:
+        parameters = _count(family.build(config, NO_QUANTIZATION))  # as if it were not quantized
     if parameters is None and stored is None:
         raise UnsupportedModel(
             f"{config.where}: {', '.join(config.architectures) or 'its architecture'} is not "
             "modelled and its size is not known; a folder with its safetensors files, or access "
             "to the Hub, would give it"
         )
-    kind, per_weight = _storage(config, facts, scheme)
     if parameters is None:
         assert stored is not None
         parameters = int(stored / per_weight)
@@ -232,7 +259,11 @@ def _estimated(
         vocabulary = config.text.integer("vocab_size") * config.text.integer("hidden_size")
         outside = vocabulary * 2
         stored = int(2 * outside + max(0, parameters - outside) * per_weight)
-    return estimate_body(config, parameters, stored, kind)
+    body = estimate_body(config, parameters, stored, kind)
+    if family is not None:
+        return body
+    note = f"{name} is not modelled module by module; planned from its totals"
+    return replace(body, notes=(note, *body.notes))
 
 
 def _modules(body: Body) -> Iterator[tuple[Module, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model_cards.config import Config
+from model_cards.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,4 +18,5 @@ class Facts:
     side_file: Config | None = None  # hf_quant_config.json
     assumed: str | None = None  # what stands in for something not seen
     draft_method: str | None = None  # where the config does not say that it is of a head
+    inventory: Inventory | None = None  # every tensor, where the files' headers were read
     online: str | None = None  # `--quantization` of a checkpoint in 16 bit

@@ -14,6 +14,8 @@ from model_cards.errors import UnsupportedModel
 from model_cards.modules import Bulk, Tensor
 from model_cards.quantization.scheme import NO_QUANTIZATION
 
+_ACTIVE_KEYS = ("num_experts_per_tok", "moe_topk", "top_k_experts", "moe_k")
+_EXPERT_KEYS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 _LINEAR_LAYERS = frozenset({"linear_attention", "mamba", "conv", "recurrent"})
 
 
@@ -24,11 +26,8 @@ def estimate_body(config: Config, parameters: int, weight_bytes: int, kind: str)
     Raises `UnsupportedModel` where not even the cache's shape can be read.
     """
     text = config.text
-    if "num_hidden_layers" not in text or "hidden_size" not in text or "vocab_size" not in text:
-        raise UnsupportedModel(
-            f"{config.where}: no layer count, hidden size or vocabulary to estimate from"
-        )
-    embedding, head = vocabulary(text, NO_QUANTIZATION, tied=_tied(config))
+    caches = estimated_caches(config)
+    embedding, head = vocabulary(text, NO_QUANTIZATION, tied=says_tied(config))
     outside = embedding.elements + (head.elements if head is not None else 0)
     inside, inside_bytes = parameters - outside, weight_bytes - 2 * outside
     if inside <= 0 or inside_bytes <= 0:
@@ -38,23 +37,35 @@ def estimate_body(config: Config, parameters: int, weight_bytes: int, kind: str)
     count = text.num_layers
     active = _active_parameters(text, inside)
     body = Bulk("layer", inside // count, inside_bytes // count, active // count, kind)
-    caches = _caches(text)
     layers = tuple(Layer((body,), (cache,) if cache else ()) for cache in caches)
-    experts_per_token = _first(text, "num_experts_per_tok", "moe_topk", "top_k_experts") or 0
-    # The usual ratio where it is not one number: some configs list one a layer.
-    width = _first(text, "intermediate_size") or 4 * text.integer("hidden_size")
     return Body(
         embedding,
         layers,
         (Tensor("norm", (text.integer("hidden_size"),)),),
         head,
         (),
-        max_intermediate_size=width,
-        experts_per_token=experts_per_token,
+        max_intermediate_size=mlp_width(text),
+        experts_per_token=experts_per_token(text),
     )
 
 
-def _tied(config: Config) -> bool:
+def mlp_width(text: Config) -> int:
+    """The usual ratio where it is not one number: some configs list one a layer."""
+    return _first(text, "intermediate_size") or 4 * text.integer("hidden_size")
+
+
+def experts_per_token(text: Config) -> int:
+    """Routed experts that a token visits, 0 if there are none."""
+    return _first(text, *_ACTIVE_KEYS) or 0
+
+
+def num_experts(text: Config) -> int:
+    """Routed experts of an MoE layer, 0 if there are none."""
+    return _first(text, *_EXPERT_KEYS) or 0
+
+
+def says_tied(config: Config) -> bool:
+    """Whether the output head is the embedding, as far as a config tells."""
     default = config.text.boolean("tie_word_embeddings", config.model_type.startswith("gemma"))
     return tied_embeddings(config, default)
 
@@ -68,8 +79,8 @@ def _first(config: Config, *keys: str) -> int | None:
 
 def _active_parameters(text: Config, inside: int) -> int:
     """Parameters inside the layers that one token meets: all, or those of its experts."""
-    experts = _first(text, "num_experts", "n_routed_experts", "num_local_experts")
-    active = _first(text, "num_experts_per_tok", "moe_topk", "top_k_experts")
+    experts = _first(text, *_EXPERT_KEYS)
+    active = _first(text, *_ACTIVE_KEYS)
     size = _first(text, "moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
     if not experts or not active or not size:
         return inside
@@ -81,8 +92,16 @@ def _active_parameters(text: Config, inside: int) -> int:
     return inside - routed + routed * min(active, experts) // experts
 
 
-def _caches(text: Config) -> list[Attention | None]:
-    """The cache of every layer from the keys that most configs share."""
+def estimated_caches(config: Config) -> list[Attention | None]:
+    """The cache of every layer from the keys that most configs share.
+
+    Raises `UnsupportedModel` where they are not all there.
+    """
+    text = config.text
+    if "num_hidden_layers" not in text or "hidden_size" not in text or "vocab_size" not in text:
+        raise UnsupportedModel(
+            f"{config.where}: no layer count, hidden size or vocabulary to estimate from"
+        )
     count = text.num_layers
     types = text.strings("layer_types")
     if len(types) != count:

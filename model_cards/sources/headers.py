@@ -1,4 +1,4 @@
-"""safetensors headers: exact totals of a checkpoint without reading a weight.
+"""safetensors headers: every tensor of a checkpoint without reading a weight.
 
 A file begins with 8 bytes (little endian) giving the length of a JSON header that lists every
 tensor with dtype, shape and byte range (the safetensors format's specification).
@@ -10,24 +10,16 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 from model_cards.config import parse_json_object, shorten
 from model_cards.errors import BadConfig
+from model_cards.inventory import BITS, PLAIN, Inventory, StoredTensor
 
 _MAX_HEADER_BYTES: Final = 100 * 2**20  # the format's own limit
-# Bits of one element by safetensors dtype name.
-BITS: Final = {
-    "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "BF16": 16, "F16": 16,
-    "I16": 16, "U16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I8": 8, "U8": 8, "BOOL": 8,
-    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
-}  # fmt: skip
-
-
-# Dtypes whose elements are the model's parameters, one for one, neither packed nor scaled.
-_PLAIN: Final = frozenset({"F64", "F32", "BF16", "F16"})
+_SAMPLES: Final = 64
+_SAMPLE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +33,28 @@ class Totals:
 def totals(counts: Mapping[str, int]) -> Totals:
     """Totals of tensors with so many elements of each dtype."""
     bits = sum(count * BITS[dtype] for dtype, count in counts.items())
-    return Totals(bits // 8, sum(counts.values()) if counts.keys() <= _PLAIN else None)
+    return Totals(bits // 8, sum(counts.values()) if counts.keys() <= PLAIN else None)
 
 
-def totals_of(files: Iterable[Path]) -> Totals:
-    """Totals of some safetensors files together."""
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What some files hold together. `inventory` is None where a tensor is in two of them."""
+
+    totals: Totals
+    inventory: Inventory | None
+
+
+def contents(files: Iterable[Mapping[str, StoredTensor]]) -> Contents:
+    """What files with such tensors hold together."""
     counts: Counter[str] = Counter()
+    tensors: dict[str, StoredTensor] = {}
+    stored = 0
     for file in files:
-        counts.update(element_counts(read_header(file), file.name))
-    return totals(counts)
+        tensors |= file
+        stored += len(file)
+        for tensor in file.values():
+            counts[tensor.dtype] += tensor.elements
+    return Contents(totals(counts), Inventory(tensors) if len(tensors) == stored else None)
 
 
 def read_header(file: Path) -> dict[str, Any]:
@@ -70,9 +75,14 @@ def read_header(file: Path) -> dict[str, Any]:
     return parse_json_object(header, f"the header of {file.name}")
 
 
-def element_counts(header: Mapping[str, Any], name: str) -> Counter[str]:
-    """Elements of each dtype among the tensors that a header lists."""
-    counts: Counter[str] = Counter()
+def read_tensors(file: Path) -> dict[str, StoredTensor]:
+    """The tensors of one file by its header."""
+    return header_tensors(read_header(file), file.name)
+
+
+def header_tensors(header: Mapping[str, Any], name: str) -> dict[str, StoredTensor]:
+    """The tensors that the header of the file `name` lists."""
+    tensors: dict[str, StoredTensor] = {}
     for tensor, entry in header.items():
         if tensor == "__metadata__":
             continue
@@ -89,5 +99,46 @@ def element_counts(header: Mapping[str, Any], name: str) -> Counter[str]:
                 f"the header of {name}: {shorten(tensor)} has dtype {shorten(dtype)} and shape "
                 f"{shorten(shape)}"
             )
-        counts[dtype] += prod(shape)
-    return counts
+        tensors[tensor] = StoredTensor(dtype, tuple(shape))
+    return tensors
+
+
+def same_weights(one: tuple[Path, str], other: tuple[Path, str]) -> bool | None:
+    """Whether two tensors of equal shape, given by file and name, hold the same numbers.
+
+    Samples of each tell, the first and the last bytes among them: different matrices differ
+    nearly everywhere. None where they cannot be read (a file without its weights).
+    """
+    places = [_place(*each) for each in (one, other)]
+    if len({end - start for start, end in places}) > 1:
+        return None
+    with one[0].open("rb") as first, other[0].open("rb") as second:
+        for part in range(_SAMPLES):
+            samples = []
+            for stream, (start, end) in zip((first, second), places, strict=True):
+                size = min(_SAMPLE_BYTES, end - start)
+                stream.seek(start + (end - start - size) * part // (_SAMPLES - 1))
+                sample = stream.read(size)
+                if len(sample) < size or not size:
+                    return None
+                samples.append(sample)
+            if samples[0] != samples[1]:
+                return False
+    return True
+
+
+def _place(file: Path, tensor: str) -> tuple[int, int]:
+    """Where the bytes of a tensor begin and end in its file."""
+    with file.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+    offsets = read_header(file)[tensor].get("data_offsets")
+    if (
+        not isinstance(offsets, list)
+        or len(offsets) != 2
+        or not all(type(n) is int and 0 <= n < 2**50 for n in offsets)
+        or offsets[0] > offsets[1]
+    ):
+        raise BadConfig(
+            f"the header of {file.name}: {shorten(tensor)} has data_offsets {shorten(offsets)}"
+        )
+    return 8 + length + offsets[0], 8 + length + offsets[1]

@@ -1,13 +1,14 @@
 """The Hugging Face Hub and its local cache, through huggingface_hub.
 
 Token, endpoint, cache folder and offline mode are huggingface_hub's own (HF_TOKEN, HF_ENDPOINT,
-HF_HOME, HF_HUB_OFFLINE). Only config files are fetched, never weights, never code.
+HF_HOME, HF_HUB_OFFLINE). Only config files and headers are fetched, never weights, never code.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,11 +18,15 @@ from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object, shorten
 from model_cards.errors import CardError, GatedModel, HubUnavailable, UnknownModel
 from model_cards.facts import Facts
-from model_cards.sources.headers import BITS, Totals, totals
+from model_cards.inventory import BITS
+from model_cards.sources.headers import Totals, totals
+from model_cards.sources.hub_headers import fetch_contents
 from model_cards.sources.local import folder_facts
 
 # A user waits this long for a slow or dead Hub before the next source is taken.
 DEADLINE_SECONDS: Final = 3.0
+# The part of it after which headers that are still under way are done without.
+_HEADERS_SHARE: Final = 0.8
 
 _THREAD: Final = "model_cards.hub"
 
@@ -51,7 +56,8 @@ def open_online(model_id: str, revision: str | None = None) -> ModelCard:
     Raises `HubUnavailable` within `DEADLINE_SECONDS` if the Hub does not answer, `UnknownModel`
     if it has no such model (or no config.json in it), `GatedModel` if it wants a token.
     """
-    return _with_deadline(lambda: _open_online(model_id, revision))
+    until = time.monotonic() + _HEADERS_SHARE * DEADLINE_SECONDS
+    return _with_deadline(lambda: _open_online(model_id, revision, until))
 
 
 def is_offline() -> bool:
@@ -61,7 +67,7 @@ def is_offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def _open_online(model_id: str, revision: str | None) -> ModelCard:
+def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard:
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -86,12 +92,14 @@ def _open_online(model_id: str, revision: str | None) -> ModelCard:
         raise UnknownModel("the Hub's repository has no config.json, as a model for vLLM would")
     side = fetch("hf_quant_config.json")
     config = Config(read_json_object(path), f"{model_id}: config.json")
-    stored = _totals(info)
+    found = fetch_contents(model_id, revision, files, until)
+    stored = found.totals if found is not None else _totals(info)
     facts = Facts(
         parameters=stored.parameters if stored is not None else None,
         checkpoint_bytes=stored.bytes if stored is not None else None,
         license=_license(info),
         side_file=Config(read_json_object(side), side.name) if side is not None else None,
+        inventory=found.inventory if found is not None else None,
     )
     origin = Origin("hub", f"revision {info.sha}" if info.sha else "latest revision")
     return build_card(info.id or model_id, config, origin, facts)

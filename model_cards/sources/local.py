@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from model_cards.build import build_card
@@ -10,7 +12,8 @@ from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object
 from model_cards.errors import UnknownModel
 from model_cards.facts import Facts
-from model_cards.sources.headers import Totals, totals_of
+from model_cards.inventory import Inventory, StoredTensor
+from model_cards.sources.headers import Contents, Totals, contents, read_tensors, same_weights
 
 
 def looks_like_path(reference: str) -> bool:
@@ -37,14 +40,15 @@ def folder_facts(folder: Path) -> Facts:
     side = (
         Config(read_json_object(side_path), str(side_path)) if os.path.isfile(side_path) else None
     )
-    found = _totals(folder)
+    found = _contents(folder)
     if found is None:
         return Facts(side_file=side)
-    return Facts(found.parameters, found.bytes, side_file=side)
+    stored = found.totals
+    return Facts(stored.parameters, stored.bytes, side_file=side, inventory=found.inventory)
 
 
-def _totals(folder: Path) -> Totals | None:
-    """Totals of the tensors by the files' headers; None if nothing tells.
+def _contents(folder: Path) -> Contents | None:
+    """What the tensors are by the files' headers; None if nothing tells.
 
     An index names the files that count, here as for vLLM: some repositories hold the weights
     twice. Where it names files that are not there, the size that it states stands in.
@@ -59,9 +63,30 @@ def _totals(folder: Path) -> Totals | None:
         if not named <= files.keys():
             metadata = index.section("metadata")
             size = metadata.optional_integer("total_size") if metadata is not None else None
-            return Totals(size, None) if size is not None else None
+            return Contents(Totals(size, None), None) if size is not None else None
         files = {name: files[name] for name in sorted(named)} or files
     # Mistral's own format, beside the same weights in that of transformers.
     plain = {name: file for name, file in files.items() if not name.startswith("consolidated")}
     files = plain or files
-    return totals_of(files.values()) if files else None
+    if not files:
+        return None
+    tensors = {file: read_tensors(file) for file in files.values()}
+    found = contents(tensors.values())
+    if found.inventory is None:
+        return found
+    copied = _copied(found.inventory, tensors)
+    return replace(found, inventory=replace(found.inventory, head_is_copy=copied))
+
+
+def _copied(inventory: Inventory, files: Mapping[Path, Mapping[str, StoredTensor]]) -> bool | None:
+    """Whether the output head repeats the embedding, None if there are not both of them."""
+    head, embedding = inventory.lm_head, inventory.embedding
+    if head is None or embedding is None:
+        return None
+    if head[1] != embedding[1]:
+        return False
+
+    def place(name: str) -> tuple[Path, str]:
+        return next(file for file, tensors in files.items() if name in tensors), name
+
+    return same_weights(place(head[0]), place(embedding[0]))

@@ -11,14 +11,22 @@ import pytest
 from checkpoint_files import header, write_safetensors
 
 from model_cards.errors import BadConfig
-from model_cards.sources.headers import element_counts, read_header, totals, totals_of
+from model_cards.inventory import StoredTensor
+from model_cards.sources.headers import (
+    contents,
+    header_tensors,
+    read_header,
+    read_tensors,
+    same_weights,
+    totals,
+)
 
 
 def test_totals_of_a_16_bit_file(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     write_safetensors(path, {"a": ("BF16", [1000, 4096]), "b": ("F16", [4096]), "c": ("F32", [])})
     # 4,096,000 and 4,096 elements of 2 bytes, one scalar of 4.
-    found = totals_of([path])
+    found = contents([read_tensors(path)]).totals
     assert (found.parameters, found.bytes) == (4_100_097, 8_200_196)
     assert path.stat().st_size < 1000, "no weight is there to be read"
 
@@ -27,7 +35,7 @@ def test_several_files_add_up(tmp_path: Path) -> None:
     paths = [tmp_path / f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
     for path in paths:
         write_safetensors(path, {"a": ("BF16", [2**20, 2**20])})
-    found = totals_of(paths)
+    found = contents(map(read_tensors, paths)).totals
     assert (found.parameters, found.bytes) == (2 * 2**40, 4 * 2**40)
 
 
@@ -44,15 +52,15 @@ def test_packed_and_scaled_elements_are_no_parameters(counts: dict[str, int], si
 def test_an_empty_file_has_no_elements(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     write_safetensors(path, {})
-    assert totals_of([path]).bytes == 0
-    assert element_counts({"a": {"dtype": "F32", "shape": [0, 4]}}, "model.safetensors") == {
-        "F32": 0
-    }
+    assert contents([read_tensors(path)]).totals.bytes == 0
+    tensors = header_tensors({"a": {"dtype": "F32", "shape": [0, 4]}}, "model.safetensors")
+    assert tensors == {"a": StoredTensor("F32", (0, 4))}
+    assert tensors["a"].bytes == 0
 
 
 def refusal(path: Path) -> str:
     with pytest.raises(BadConfig) as caught:
-        totals_of([path])
+        contents([read_tensors(path)]).totals
     message = str(caught.value)
     assert message.isprintable()
     assert path.name in message
@@ -104,4 +112,34 @@ def test_metadata_is_no_tensor(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     write_safetensors(path, {"a": ("F32", [3])})
     assert "__metadata__" in read_header(path)
-    assert element_counts(read_header(path), path.name) == {"F32": 3}
+    assert read_tensors(path) == {"a": StoredTensor("F32", (3,))}
+
+
+def test_a_tensor_in_two_files_leaves_the_inventory_unknown(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "a.safetensors", {"a": ("BF16", [4]), "b": ("BF16", [2])})
+    once = read_tensors(tmp_path / "a.safetensors")
+    assert contents([once, once]).inventory is None
+    found = contents([once]).inventory
+    assert found is not None
+    assert found.tensors == once
+
+
+def written(path: Path, weights: dict[str, bytes]) -> Path:
+    """A file of bf16 tensors of one dimension with these bytes."""
+    start = header({name: ("BF16", [len(data) // 2]) for name, data in weights.items()})
+    path.write_bytes(start + b"".join(weights.values()))
+    return path
+
+
+def test_weights_are_compared_by_samples(tmp_path: Path) -> None:
+    one, other = bytes(range(256)) * 4096, bytes(range(256)) * 4095 + b"\x01" * 256
+    path = written(
+        tmp_path / "a.safetensors", {"a": one, "b": one, "c": one[::-1], "d": b"\x00" * 8}
+    )
+    assert same_weights((path, "a"), (path, "b")) is True
+    assert same_weights((path, "a"), (path, "c")) is False
+    assert same_weights((path, "a"), (path, "d")) is None
+    across = written(tmp_path / "b.safetensors", {"a": other})
+    assert same_weights((path, "a"), (across, "a")) is False, "the last rows are among the samples"
+    write_safetensors(tmp_path / "c.safetensors", {"a": ("BF16", [len(one) // 2])})
+    assert same_weights((path, "a"), (tmp_path / "c.safetensors", "a")) is None

@@ -1,0 +1,95 @@
+"""Headers of the safetensors files of a Hub repository, through huggingface_hub.
+
+They say more than the totals of a repository's description, which stand in where headers do not
+come in time or make no sense: nothing here raises.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Collection
+from typing import Any, Final
+
+from model_cards.inventory import StoredTensor
+from model_cards.sources.headers import Contents, contents, header_tensors
+
+_SINGLE: Final = "model.safetensors"
+_INDEX: Final = "model.safetensors.index.json"
+_SHARD: Final = re.compile(r"model-\d+-of-\d+\.safetensors")
+# Shards whose headers are asked for one by one, all at once; totals do for more of them.
+_MOST_SHARDS: Final = 32
+
+
+def fetch_contents(
+    model_id: str, revision: str | None, files: Collection[str], until: float
+) -> Contents | None:
+    """What the weight files among `files` hold, None if that is not known at the time `until`."""
+    if _INDEX in files:
+        shards = [name for name in files if _SHARD.fullmatch(name)]
+    else:
+        shards = [_SINGLE] if _SINGLE in files else []
+    if not shards:
+        return None
+    found: list[Contents] = []
+
+    def fetch() -> None:
+        try:
+            found.append(_fetch(model_id, revision, shards, until))
+        except Exception:  # of the Hub, of what it answers: the totals stand in
+            return
+
+    thread = threading.Thread(target=fetch, name=threading.current_thread().name, daemon=True)
+    thread.start()
+    thread.join(max(0.0, until - time.monotonic()))
+    return found[0] if found else None
+
+
+def _fetch(model_id: str, revision: str | None, shards: list[str], until: float) -> Contents:
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    together = getattr(api, "get_sharded_safetensors_metadata", None)
+    if len(shards) > 1 and revision is None and together is not None:
+        try:  # one request for all of them, which other endpoints than the Hub's do not know
+            answer = together(model_id, timeout=_left(until))
+            return contents(_tensors(file, name) for name, file in answer.files_metadata.items())
+        except Exception:
+            pass
+    if len(shards) > _MOST_SHARDS:
+        raise TimeoutError
+    found: dict[str, dict[str, StoredTensor]] = {}
+
+    def read(name: str) -> None:
+        try:
+            file = api.parse_safetensors_file_metadata(model_id, name, revision=revision)
+            found[name] = _tensors(file, name)
+        except Exception:  # one that is missing makes all of them useless
+            return
+
+    threads = [
+        threading.Thread(
+            target=read, args=(name,), name=threading.current_thread().name, daemon=True
+        )
+        for name in shards
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_left(until))
+    if len(found) < len(shards):
+        raise TimeoutError
+    return contents(found.values())
+
+
+def _tensors(file: Any, name: str) -> dict[str, StoredTensor]:
+    """The tensors of one file as huggingface_hub describes it."""
+    header = {
+        tensor: {"dtype": info.dtype, "shape": info.shape} for tensor, info in file.tensors.items()
+    }
+    return header_tensors(header, name)
+
+
+def _left(until: float) -> float:
+    return max(0.01, until - time.monotonic())
