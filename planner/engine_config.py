@@ -74,6 +74,10 @@ class EngineConfig:
     num_gpu_blocks_override: int | None = None
     enable_prefix_caching: bool | None = None
     enable_chunked_prefill: bool | None = None
+    cpu_offload_gb: float = 0.0  # GiB
+    offload_group_size: int = 0
+    offload_num_in_group: int = 1
+    offload_prefetch_step: int = 1
     enforce_eager: bool = False
     disable_hybrid_kv_cache_manager: bool = False
     language_model_only: bool = False
@@ -89,7 +93,18 @@ class EngineConfig:
             value = getattr(self, name)
             if value is None or value >= 1 or (name == "max_model_len" and value == AUTO_LENGTH):
                 continue
+            if name == "offload_group_size" and value == 0:
+                continue
             raise PlanError(f"{name} must be at least 1; {value} was asked for")
+        if self.cpu_offload_gb < 0:
+            raise PlanError(
+                f"cpu_offload_gb cannot be negative; {self.cpu_offload_gb} was asked for"
+            )
+        if 0 < self.offload_group_size < self.offload_num_in_group:
+            raise PlanError(
+                f"offload_num_in_group ({self.offload_num_in_group}) is more than "
+                f"offload_group_size ({self.offload_group_size})"
+            )
         utilization = self.gpu_memory_utilization
         if utilization is not None and not 0 < utilization <= 1:
             raise PlanError(

@@ -63,6 +63,8 @@ class WeightsReport(_Model):
     buffers: int
     draft: int
     lora: int
+    offloaded: int
+    fetched: int
 
 
 class RankReport(_Model):
@@ -124,6 +126,8 @@ class MemoryReport(_Model):
                         buffers=parts.buffers,
                         draft=parts.draft,
                         lora=parts.lora,
+                        offloaded=parts.offloaded,
+                        fetched=parts.fetched,
                     ),
                     persistent_buffers=rank.buffers.total,
                     activation=QuantityReport.of(rank.activation),

@@ -128,14 +128,6 @@ def _moe(b: LayerBuilder) -> list[Module]:
     modules: list[Module] = [
         replace(inside.router(count, "gate"), format=FLOAT32_WITHOUT_KERNEL),
         Tensor("gate.e_score_correction_bias", (count,), "float32"),
-        inside.experts(
-            count,
-            config.integer("num_experts_per_tok", 2),
-            config.integer("moe_intermediate_size", 7688),
-            "experts",
-            gated=False,
-            hidden=latent,
-        ),
     ]
     if latent:
         modules += [
@@ -148,7 +140,15 @@ def _moe(b: LayerBuilder) -> list[Module]:
         # vLLM gives shared experts no bias.
         mlp = inside.plain_mlp(size, "up_proj", "down_proj", "shared_experts", bias=False)
         modules += sequence_parallel(mlp)
-    return modules
+    routed = inside.experts(
+        count,
+        config.integer("num_experts_per_tok", 2),
+        config.integer("moe_intermediate_size", 7688),
+        "experts",
+        gated=False,
+        hidden=latent,
+    )
+    return [*modules, routed]
 
 
 def _drafts(config: Config, scheme: QuantScheme) -> tuple[Draft, ...]:

@@ -7,7 +7,7 @@ What vLLM can only measure at start-up (activations, graphs) is not here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from model_cards.caches import Attention
@@ -22,6 +22,7 @@ from planner.memory.kv_allocation import allocation_problem
 from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
 from planner.memory.kv_groups import KVCacheGroup, group_layers
 from planner.memory.lora import lora_bytes
+from planner.memory.offload import offloaded
 from planner.memory.parallel import stage_caches, stage_layers
 from planner.memory.weights import RankWeights, layout_of, weights_per_stage
 
@@ -33,6 +34,7 @@ class LoadedStage:
     layers: int
     weights: RankWeights
     buffers: RankBuffers
+    offload_band: int = 0  # by how much the part in host memory may be off
 
     @property
     def model_bytes(self) -> int:
@@ -82,11 +84,19 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
     layout = layout_of(card, config, device)
     weights = weights_per_stage(card, layout)
     last = len(weights) - 1
+    speculation = config.speculation
+    draft = speculation.draft.layers if speculation is not None and speculation.draft else ()
     stages: list[LoadedStage] = []
     for index, layers in enumerate(stage_layers(card, given.pipeline_parallel_size)):
-        share = weights[index].beside(
+        in_host = offloaded(
+            card, layers, draft if index == last else (), given, layout, first=index == 0
+        )
+        share = replace(
+            weights[index],
             draft=draft_bytes(card, config.speculation, layout) if index == last else 0,
             lora=lora_bytes(card, layers, config, layout, first=index == 0, last=index == last),
+            offloaded=in_host.host,
+            fetched=in_host.slots,
         )
         buffers = persistent_buffers(
             card,
@@ -98,7 +108,7 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
             before=sum(stage.layers for stage in stages),
             last_stage=index == last,
         )
-        stages.append(LoadedStage(len(layers), share, buffers))
+        stages.append(LoadedStage(len(layers), share, buffers, in_host.band))
     caches = _cache_layout(card, config.caches_only, device)
     return LoadedModel(backends, tuple(stages), *caches)
 

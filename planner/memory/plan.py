@@ -27,7 +27,7 @@ from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.kv_cache import KVCachePlan
 from planner.memory.kv_specs import WHOLE
-from planner.memory.loaded import LoadedModel, load_model
+from planner.memory.loaded import LoadedModel, LoadedStage, load_model
 from planner.memory.verdict import Verdict, judge
 from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
@@ -253,7 +253,7 @@ def _ranks(
     ranks = []
     for index, stage in enumerate(loaded.stages):
         last = index == len(loaded.stages) - 1
-        weights = _weights(card, stage.weights, release)
+        weights = _weights(card, stage, release)
         if device.platform is Platform.CPU:  # profiles nothing and captures nothing
             activation = Quantity.exact(0, "not profiled on CPU")
             graphs = Quantity.exact(0, "no CUDA graphs")
@@ -289,12 +289,17 @@ def _allocated(rank: RankMemory) -> Quantity:
     return total([rank.weights, Quantity.exact(rank.buffers.total), rank.non_torch, rank.kv_cache])
 
 
-def _weights(card: ModelCard, share: RankWeights, release: Release) -> Quantity:
+def _weights(card: ModelCard, stage: LoadedStage, release: Release) -> Quantity:
+    share = stage.weights
     if not card.exact:
         return Quantity.within(
             share.total, _ESTIMATED_WEIGHTS_BAND, Basis.ESTIMATED, "estimated from totals"
         )
     if release.fact("exact_arithmetic"):
+        if stage.offload_band:
+            low, high = share.total - stage.offload_band, share.total + stage.offload_band
+            why = "all but what is in host memory, by whole parameters"
+            return Quantity(share.total, low, high, Basis.CALIBRATED, why)
         return Quantity.exact(share.total, "vLLM's own module sizes")
     return Quantity.within(
         share.total,

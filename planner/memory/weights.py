@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
-from model_cards.card import Layer, ModelCard, count_same
+from model_cards.card import Layer, ModelCard, Tower, count_same
 from model_cards.dtypes import DTYPE_BYTES
 from model_cards.modules import (
     Buffer,
@@ -96,15 +96,14 @@ class RankWeights:
     buffers: int = 0  # attention scales, normalizers, expert maps
     draft: int = 0  # of speculative decoding, whole
     lora: int = 0  # slots for adapters
+    offloaded: int = 0  # of all these, in host memory
+    fetched: int = 0  # room for what is fetched from there
 
     @property
     def total(self) -> int:
-        """All of them."""
-        return sum(int(getattr(self, field.name)) for field in fields(self))
-
-    def beside(self, *, draft: int = 0, lora: int = 0) -> RankWeights:
-        """The same rank with a draft and LoRA slots beside the model."""
-        return replace(self, draft=draft, lora=lora)
+        """All that is on the GPU."""
+        held = sum(int(getattr(self, field.name)) for field in fields(self))
+        return held - 2 * self.offloaded
 
 
 @lru_cache(maxsize=1024)
@@ -166,15 +165,19 @@ def encoder_bytes(card: ModelCard, layout: Layout) -> int:
     """The towers of a multimodal model, on the first pipeline stage."""
     if not layout.encoders:
         return 0
-    whole = replace(layout, tensor_parallel_size=1)
     total = 0
     for tower in card.towers:
-        indivisible = tower.heads is not None and tower.heads % layout.tensor_parallel_size
-        asked = tower.data_parallel and not layout.encoders_split
-        of = whole if asked or indivisible else layout
+        of = tower_layout(tower, layout)
         total += sum(n * module_bytes(module, of) for module, n in count_same(tower.modules))
         total += sum(rotary_bytes(cache, of) for cache in tower.rotary)
     return total
+
+
+def tower_layout(tower: Tower, layout: Layout) -> Layout:
+    """How a tower is laid out: whole on every rank if so asked or not divisible."""
+    indivisible = tower.heads is not None and tower.heads % layout.tensor_parallel_size
+    asked = tower.data_parallel and not layout.encoders_split
+    return replace(layout, tensor_parallel_size=1) if asked or indivisible else layout
 
 
 def rotary_bytes(cache: RotaryCache, layout: Layout) -> int:

@@ -56,7 +56,8 @@ def _constants() -> dict[str, Any]:
 def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
     """Speed of a planned launch.
 
-    Raises `MissingFact` for a GPU whose bandwidth is not known. Where the cache holds fewer
+    Raises `MissingFact` for a GPU whose bandwidth is not known, and for weights in host memory: how
+    fast a GPU reads those was not measured. Where the cache holds fewer
     requests than the workload sends at once, the rest wait: speed is that of those admitted.
     """
     constants = _constants()
@@ -64,6 +65,8 @@ def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
     bandwidth = slot.gpu.bandwidth_gbs
     if bandwidth is None:
         raise MissingFact(f"memory bandwidth of {slot.gpu.name} is not known: no speed")
+    if any(rank.parts.offloaded for rank in memory.ranks):
+        raise MissingFact("speed with weights in host memory was not measured: no speed")
     bandwidth *= 1e9
     admitted = memory.requests_at(workload.total_tokens).value
     running = max(1, min(workload.concurrency, int(admitted), memory.config.max_num_seqs))
