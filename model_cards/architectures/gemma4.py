@@ -80,7 +80,15 @@ def _is_full(text: Config, index: int) -> bool:
 
 
 def _full_attention(text: Config) -> Config:
-    """The config as a full-attention layer sees it."""
+    """The config as a full-attention layer sees it.
+
+    transformers 5 writes out what each layer has of its own; full attention is alike in all.
+    """
+    layers = text.section("per_layer_config")
+    if layers is not None:
+        full = [str(index) for index in range(text.num_layers) if _is_full(text, index)]
+        found = [layer for index in full if (layer := layers.section(index)) is not None]
+        return text.merged({key: found[0].raw(key) for key in found[0]}) if found else text
     own = {"head_dim": text.integer("global_head_dim", text.head_size)}
     if text.boolean("attention_k_eq_v", False) and "num_global_key_value_heads" in text:
         own["num_key_value_heads"] = text.integer("num_global_key_value_heads")
