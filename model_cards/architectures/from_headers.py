@@ -149,16 +149,16 @@ def _check(config: Config, cache: Attention, tensors: Tensors) -> None:
     """Refuses a config whose keys do not explain the key projection."""
     if cache.kind is AttentionKind.MLA:
         return
-    size = cache.num_kv_heads * cache.head_size
+    hidden, size = config.text.integer("hidden_size"), cache.num_kv_heads * cache.head_size
     for name, tensor in tensors.items():
         path, _, kind = name.rpartition(".")
-        if kind == "weight" and path.rpartition(".")[2] in _KEY and tensor.plain:
-            if size not in tensor.shape:
-                raise UnsupportedModel(
-                    f"{config.where}: {name} is {list(tensor.shape)}, which num_key_value_heads "
-                    f"and head_dim ({size} features) do not explain; its KV cache is not known"
-                )
-            return
+        if kind != "weight" or path.rpartition(".")[2] not in _KEY or not tensor.plain:
+            continue
+        if hidden in tensor.shape and sorted(tensor.shape) != sorted((hidden, size)):
+            raise UnsupportedModel(
+                f"{config.where}: {name} is {list(tensor.shape)}, which num_key_value_heads and "
+                f"head_dim ({size} features) do not explain; its KV cache is not known"
+            )
 
 
 def _leaves(tensors: Tensors) -> set[str]:

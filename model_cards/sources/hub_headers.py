@@ -54,7 +54,9 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
     if len(shards) > 1 and revision is None and together is not None:
         try:  # one request for all of them, which other endpoints than the Hub's do not know
             answer = together(model_id, timeout=_left(until))
-            return contents(_tensors(file, name) for name, file in answer.files_metadata.items())
+            listed = answer.files_metadata
+            if listed.keys() >= set(shards):
+                return contents(_tensors(listed[name], name) for name in shards)
         except Exception:
             pass
     if len(shards) > _MOST_SHARDS:

@@ -1,8 +1,10 @@
 """A Hub on the loopback interface that answers as huggingface.co does, as far as a card needs it.
 
-`GET /api/models/{id}[/revision/{revision}]` gives the repository's description, `HEAD` and `GET`
-`/{id}/resolve/{revision}/{file}` a file, with the headers and error codes that huggingface_hub
-reads. Every request about a model is kept (huggingface_hub also asks for what concerns itself).
+`GET /api/models/{id}[/revision/{revision}]` gives the repository's description,
+`/api/models/{id}/safetensors-metadata/{index}` the headers of all shards, `HEAD` and `GET`
+`/{id}/resolve/{revision}/{file}` a file or a range of it, with the headers and error codes that
+huggingface_hub reads. Every request about a model is kept (huggingface_hub also asks for what
+concerns itself).
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 _INFO = re.compile(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?$")
+_HEADERS = re.compile(r"/api/models/([^/]+/[^/]+)/safetensors-metadata/(.+)$")
 _FILE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$")
 
 
@@ -76,6 +79,7 @@ class FakeHub(ThreadingHTTPServer):
         self.granted: set[str] = set()  # those that may read gated repositories
         self.delay: dict[str, float] = {}  # seconds, by a part of the path
         self.answers: dict[str, Answer] = {}  # by a part of the path
+        self.gives_headers = True  # of all shards at once, as only the Hub itself does
         self.requests: list[Request] = []
         self.closing = threading.Event()
 
@@ -109,8 +113,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         answer = self._answer()
-        self._send(answer)
-        self.wfile.write(answer.body)
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if wanted and answer.status == 200:
+            part = answer.body[int(wanted[1]) : int(wanted[2]) + 1]
+            answer = answer._replace(status=206, body=part)
+        # A client that gave up has closed the connection.
+        with suppress(ConnectionError):
+            self._send(answer)
+            self.wfile.write(answer.body)
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
@@ -122,8 +132,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> Answer:
         hub, path = self.server, self.path.partition("?")[0]
         token = self.headers.get("Authorization")
-        info, file = _INFO.match(path), _FILE.match(path)
-        if info or file:
+        info, file, headers = _INFO.match(path), _FILE.match(path), _HEADERS.match(path)
+        if info or file or headers:
             hub.requests.append(Request(self.command, path, token))
         for part, seconds in hub.delay.items():
             if part in path:
@@ -134,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         if token is not None and token.removeprefix("Bearer ") not in hub.tokens:
             # As the Hub words it, without an error code.
             return Answer(401, b'{"error":"Invalid credentials in Authorization header"}')
-        match = info or file
+        match = info or file or headers
         if match is None:
             return Answer(404)
         repo_id = match[1]
@@ -150,6 +160,8 @@ class _Handler(BaseHTTPRequestHandler):
             # 401 without a token, 403 with one whose owner was not let in.
             status = 401 if token is None else 403
             return _error(status, "GatedRepo", f"Access to model {repo_id} is restricted.")
+        if headers:
+            return _headers(repo.at("main"), headers[2]) if hub.gives_headers else Answer(404)
         revision = match[2] or "main"
         found = repo.at(revision)
         if found is None:
@@ -179,6 +191,19 @@ def _file(commit: str, files: dict[str, bytes], name: str) -> Answer:
         return missing._replace(headers={**missing.headers, "X-Repo-Commit": commit})
     etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
     return Answer(200, files[name], {"ETag": etag, "X-Repo-Commit": commit})
+
+
+def _headers(found: tuple[str, dict[str, bytes]] | None, index: str) -> Answer:
+    """The index and the headers of its shards."""
+    assert found is not None
+    files = found[1]
+    listed = json.loads(files[index])
+    headers = {}
+    for name in set(listed["weight_map"].values()):
+        length = int.from_bytes(files[name][:8], "little")
+        headers[name] = json.loads(files[name][8 : 8 + length])
+    body = json.dumps({"index": {"metadata": listed["metadata"]}, "headers": headers}).encode()
+    return Answer(200, body, {"Content-Type": "application/json"})
 
 
 def _error(status: int, code: str, message: str) -> Answer:

@@ -79,7 +79,8 @@ MODELS: dict[str, dict[str, Any]] = {
                          "mamba_dt_rank": 8, "mamba_d_state": 8},
     "GraniteMoeHybridForCausalLM": MOE | {
         "num_local_experts": 4, "shared_intermediate_size": 48,
-        "layer_types": ["mamba", "attention"], "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 8},
+        "layer_types": ["mamba", "attention"],
+        "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 8},
     "Lfm2ForCausalLM": {"layer_types": ["conv", "full_attention"], "block_ff_dim": 96,
                         "block_auto_adjust_ff_dim": False},
     "Qwen3NextForCausalLM": MOE | DELTA | {"num_experts": 4, "shared_expert_intermediate_size": 48},
@@ -88,6 +89,20 @@ MODELS: dict[str, dict[str, Any]] = {
     "Qwen3VLForConditionalGeneration": {},
     "Gemma3ForConditionalGeneration": SLIDING,
     "Mistral3ForConditionalGeneration": {},
+    "Gemma4ForConditionalGeneration": SLIDING | {"hidden_size_per_layer_input": 16,
+                                                 "vocab_size_per_layer_input": 128,
+                                                 "global_head_dim": 32,
+                                                 "num_kv_shared_layers": 0},
+    "Llama4ForConditionalGeneration": MOE | {"num_local_experts": 4, "intermediate_size_mlp": 96},
+    "Qwen3VLMoeForConditionalGeneration": MOE | {"num_experts": 4},
+    "Qwen3_5MoeForConditionalGeneration": MOE | DELTA | {
+        "num_experts": 4, "shared_expert_intermediate_size": 48},
+    "GlmMoeDsaForCausalLM": MOE | MLA | {
+        "index_n_heads": 4, "index_head_dim": 16, "index_topk": 64, "mlp_layer_types": None},
+    "Glm4MoeLiteForCausalLM": MOE | MLA | {"mlp_layer_types": None},
+    "NemotronHForCausalLM": MOE | {
+        "layers_block_type": ["mamba", "attention"], "mamba_num_heads": 8, "mamba_head_dim": 16,
+        "ssm_state_size": 8, "n_groups": 2},
     # Not modelled module by module.
     "ArceeForCausalLM": {}, "ApertusForCausalLM": {}, "NemotronForCausalLM": {},
     "GPTNeoXForCausalLM": {}, "BloomForCausalLM": {"n_layer": 2, "n_head": 4},

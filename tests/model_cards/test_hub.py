@@ -71,7 +71,7 @@ def test_shards_are_counted_without_their_index(hub: FakeHub) -> None:
     }
     # The shards are no safetensors files, so the description's totals stand.
     assert open_card("org/tiny").checkpoint_bytes == 2 * LLAMA_PARAMETERS
-    assert not any("index.json" in path for path in paths(hub))
+    assert not any("/resolve/main/model.safetensors.index" in path for path in paths(hub))
 
 
 def test_totals_of_several_dtypes(hub: FakeHub) -> None:
