@@ -33,6 +33,13 @@ def short_count(value: float) -> str:
     return f"{value:.0f}"
 
 
+def short_band(quantity: Quantity) -> str:
+    """A count in three digits with its band."""
+    low, high = short_count(quantity.low), short_count(quantity.high)
+    value = short_count(quantity.value)
+    return value if low == high else f"{value} [{low}-{high}]"
+
+
 def rate_band(quantity: Quantity) -> str:
     """Tokens per second with the band."""
     return f"{quantity.value:.0f} [{quantity.low:.0f}-{quantity.high:.0f}]"

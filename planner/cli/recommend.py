@@ -10,7 +10,7 @@ from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard, open_card
 from planner.cli.budget import print_budget
 from planner.cli.console import fail, print_json, say, say_verbatim, show
-from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_count
+from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_band, short_count
 from planner.command.render import render_command
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import is_emulated
@@ -334,11 +334,9 @@ def _checkpoint_line(checkpoint: Checkpoint) -> str:
     card, result = checkpoint.card, checkpoint.result
     name = f"{card.model_id} ({card.format_kind}{'' if card.exact else ', estimated'})"
     if isinstance(result, Settled):
-        tokens = result.memory.kv_tokens.value
-        return (
-            f"{name}: fits with a context of {checkpoint.context:,}, "
-            f"{short_count(tokens)} KV tokens"
-        )
+        sure = "surely fits" if not card.exact else "fits"  # the band leaves little certain
+        tokens = short_band(result.memory.kv_tokens)
+        return f"{name}: {sure} with a context of {checkpoint.context:,}; {tokens} KV tokens"
     if result.excess_bytes > 0:
         return f"{name}: no, with one request {gib(result.excess_bytes)} GiB too much on each GPU"
     return f"{name}: no, {result.reason}"

@@ -118,10 +118,10 @@ def _block_sizes(
         return BlockSizes(size, size if config.prefix_caching else config.max_model_len, 0)
     ranks = config.given.tensor_parallel_size
     first = next(a for a in backends if a.kind not in _BESIDE_ATTENTION)
-    if first.kind is not AttentionKind.MLA:  # vLLM takes values to be as wide as keys
-        first = replace(first, head_size_v=first.head_size)
     # vLLM takes the records of sparse MLA for one byte an element here.
     packed = backends[first].kv_cache_dtype == DS_MLA
+    if first.kind is not AttentionKind.MLA:  # vLLM takes values to be as wide as keys
+        first = replace(first, head_size_v=first.head_size)
     dtype = "fp8" if packed else config.kv_cache_dtype
     token = attention_spec(first, ranks, dtype, config.dtype_bytes, 1)
     return hybrid_block_sizes(
