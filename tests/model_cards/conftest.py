@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_hub import FakeHub, serving
 from huggingface_hub import constants
+from huggingface_hub.utils import _http
 
 
 @pytest.fixture(autouse=True)
@@ -33,4 +35,16 @@ def hub(offline: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        _keep_session_from(set(threading.enumerate()), monkeypatch)
         yield server
+
+
+def _keep_session_from(others: set[threading.Thread], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that a test before left retrying would close the session that all share."""
+    close = _http.close_session
+
+    def close_own() -> None:
+        if threading.current_thread() not in others:
+            close()
+
+    monkeypatch.setattr(_http, "close_session", close_own)
