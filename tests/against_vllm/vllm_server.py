@@ -53,11 +53,13 @@ def launch(model: Path, options: list[str], environ: dict[str, str], cache: Path
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CACHE_ROOT": str(cache),
     }
+    # Without what other tests set for vLLM in this process.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
     log = model.parent / "server.log"
     with log.open("w") as out:
         server = subprocess.Popen(
             command,
-            env=os.environ | quiet | environ,
+            env=inherited | quiet | environ,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
