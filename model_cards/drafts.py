@@ -16,6 +16,17 @@ _METHODS: Final = (
     ("medusa", ("Medusa",)),
     ("mlp_speculator", ("MLPSpeculator",)),
 )
+# Methods whose layers are heads that share no matrix with the target and write no KV cache.
+SELF_CONTAINED: Final = frozenset({"medusa", "mlp_speculator"})
+# What vLLM's classes of these configs take for absent keys.
+_MEDUSA: Final = {
+    "architectures": ["MedusaModel"],
+    "hidden_size": 4096,
+    "vocab_size": 32001,
+    "num_heads": 5,
+    "num_hidden_layers": 1,
+}
+_MLP_SPECULATOR: Final = {"vocab_size": 32000, "emb_dim": 4096, "n_predict": 3}
 _SPECULATORS_ARCHITECTURES: Final = {
     "eagle3": "Eagle3LlamaForCausalLM",
     "peagle": "PeagleLlamaForCausalLM",
@@ -36,6 +47,8 @@ def draft_method(config: Config) -> str | None:
         for method, beginnings in _METHODS:
             if name.startswith(beginnings):
                 return method
+    if "medusa_num_heads" in config:
+        return "medusa"
     if "draft_vocab_size" in config or "truncated_vocab_size" in config or "eagle_config" in config:
         return "eagle3"
     return None
@@ -54,6 +67,12 @@ def head_config(config: Config, method: str) -> Config:
         known = _SPECULATORS_ARCHITECTURES.get(algorithm)
         names = [known] if known is not None else [*config.architectures]
         return layers.merged({**own, "architectures": names})
+    if method == "medusa":
+        return _medusa_config(config)
+    if method == "mlp_speculator":
+        own = {key: config.raw(key) for key in config if key in config}
+        width = config.integer("emb_dim", 4096)
+        return config.merged({**_MLP_SPECULATOR, **own, "hidden_size": width})
     if method not in ("eagle", "eagle3"):
         return config
     prefix = "Eagle3" if method == "eagle3" else "Eagle"
@@ -64,6 +83,22 @@ def head_config(config: Config, method: str) -> Config:
         for name in config.architectures
     ]
     return config.merged({"architectures": names})
+
+
+def _medusa_config(config: Config) -> Config:
+    """A Medusa config as `MedusaConfig` reads it: it counts heads and layers by any such name.
+
+    Files of Medusa's first version say two heads and hold five, as its own loader knows.
+    """
+    own = {key: config.raw(key) for key in config if key in config}
+    if "medusa_num_heads" in config:
+        own["medusa_num_heads"] = max(5, config.integer("medusa_num_heads"))
+    for key in [key for key in own if "num" in key]:
+        if "heads" in key:
+            own["num_heads"] = own.pop(key)
+        elif "layers" in key:
+            own["num_hidden_layers"] = own.pop(key)
+    return Config({**_MEDUSA, **own}, config.where, complete=config.complete)
 
 
 def as_draft(card: ModelCard, method: str) -> Draft:

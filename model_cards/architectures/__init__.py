@@ -85,6 +85,8 @@ _FAMILIES: Final = {
     "DFlashDraftModel": "dflash",
     "DSparkDraftModel": "dspark",
     "Qwen3DSparkModel": "dspark",
+    "MedusaModel": "medusa",
+    "MLPSpeculatorPreTrainedModel": "mlp_speculator",
     "CohereForCausalLM": "cohere",
     "Cohere2ForCausalLM": "cohere",
     "GlmForCausalLM": "transformers_backend",

@@ -133,7 +133,7 @@ def resolve(
         length = card.default_max_model_len
     else:
         length = config.max_model_len
-    speculating = speculation(card, config.speculative_config, draft, length)
+    speculating = speculation(card, config.speculative_config, draft, length, release)
     on_cpu = device.platform is Platform.CPU
     runner_v2 = _runner_v2(card, release) and not on_cpu  # no Triton there
     if speculating is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
+from model_cards.drafts import SELF_CONTAINED
 from planner.engine.architectures import ModelSupport, model_support, supports_pipeline
 from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import ResolvedConfig
@@ -205,8 +206,11 @@ def _speculation(config: ResolvedConfig, release: Release) -> str | None:
         return None
     if given.method not in release.fact("speculative_methods"):
         return f"vLLM {release.name} has no speculative method {given.method!r}"
-    if config.speculation is not None and config.speculation.missing is not None:
-        return config.speculation.missing
+    if config.speculation is not None and config.speculation.problem is not None:
+        return config.speculation.problem
+    stages = config.given.pipeline_parallel_size
+    if stages > 1 and given.method in SELF_CONTAINED and release.fact("drafts_take_pipelines"):
+        return f"vLLM {release.name} has no pipeline parallelism with {given.method}"
     ranks, split = config.given.tensor_parallel_size, given.draft_tensor_parallel_size
     if split is not None and split not in (1, ranks):
         return f"draft_tensor_parallel_size ({split}) must be 1 or that of the target ({ranks})"
@@ -214,9 +218,11 @@ def _speculation(config: ResolvedConfig, release: Release) -> str | None:
 
 
 def _vocabulary(card: ModelCard, config: ResolvedConfig) -> str | None:
-    """A draft model must have the target's vocabulary."""
+    """A draft model must have the target's vocabulary, and whatever the V0 engine drafts with."""
     speculation = config.speculation
-    if speculation is None or speculation.draft is None or speculation.method != "draft_model":
+    if speculation is None or speculation.draft is None:
+        return None
+    if speculation.method != "draft_model" and not speculation.on_v0:
         return None
     own = speculation.draft.vocab_size
     if own != card.vocab_size:

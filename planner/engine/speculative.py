@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from model_cards.caches import Attention
-from model_cards.card import Draft, ModelCard
-from model_cards.drafts import as_draft
+from model_cards.card import Draft, Layer, ModelCard
+from model_cards.drafts import SELF_CONTAINED, as_draft
 from model_cards.modules import RotaryCache
+from planner.engine.draft_heads import built_heads, heads_problem, ranks_with_heads
+from planner.engine.releases import Release
 from planner.engine_config import SpeculativeConfig
 
 # Methods that propose tokens without a network.
 WITHOUT_DRAFT: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
 # Methods with only the older model runner's support.
-_V1_ONLY: Final = frozenset({"suffix", "custom_class"})
+_V1_ONLY: Final = frozenset({"suffix", "custom_class", *SELF_CONTAINED})
 _BLOCK_METHODS: Final = frozenset({"dflash", "dspark"})
 # Rotary embeddings whose angles do not depend on the length of their table.
 _LENGTH_FREE_ROPES: Final = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
@@ -32,12 +34,38 @@ class Speculation:
     num_speculative_tokens: int
     draft: Draft | None = None
     max_model_len: int | None = None  # the draft's own limit, where it binds the target
-    missing: str | None = None  # why there is no draft where the method needs one
+    problem: str | None = None  # why it cannot work: no draft where it needs one, too few heads
+    on_v0: bool = False  # vLLM falls back to its first engine
+    ranks: int | None = None  # tensor-parallel ranks that hold the draft, None: all
+
+    @property
+    def shares_embedding(self) -> bool:
+        """Whether the draft can embed tokens with the target's matrix."""
+        return self.method not in SELF_CONTAINED
 
     @property
     def reads_hidden_states(self) -> bool:
-        """Whether the draft continues from what the target computed."""
-        return self.draft is not None and self.method != "draft_model"
+        """Whether the draft continues from what the target computed, as EAGLE does.
+
+        Heads for each token read it too, but vLLM keeps no batch of it for them.
+        """
+        heads = self.method in SELF_CONTAINED
+        return self.draft is not None and self.method != "draft_model" and not heads
+
+    @property
+    def decoder_layers(self) -> tuple[Layer, ...]:
+        """The draft's layers that are like the target's; heads are none."""
+        return self.draft.layers if self.draft is not None and self.shares_embedding else ()
+
+    @property
+    def note(self) -> str | None:
+        """What the reader of a plan must know."""
+        if not self.on_v0:
+            return None
+        return (
+            f"this vLLM runs {self.method} on its V0 engine, which sizes the KV cache as if there "
+            "were no draft; the plan leaves room for it"
+        )
 
     @property
     def writes_blocks(self) -> bool:
@@ -70,26 +98,61 @@ class Speculation:
 
 
 def speculation(
-    card: ModelCard, config: SpeculativeConfig | None, draft: ModelCard | None, max_model_len: int
+    card: ModelCard,
+    config: SpeculativeConfig | None,
+    draft: ModelCard | None,
+    max_model_len: int,
+    release: Release,
 ) -> Speculation | None:
     """What `--speculative-config` sets up for a target; `draft` is the card of its `model`."""
     if config is None:
         return None
+    found = _found(card, config, draft, max_model_len, release)
+    return replace(found, on_v0=config.method in release.fact("v0_speculative_methods"))
+
+
+def _found(
+    card: ModelCard,
+    config: SpeculativeConfig,
+    draft: ModelCard | None,
+    max_model_len: int,
+    release: Release,
+) -> Speculation:
     tokens, method = config.num_speculative_tokens, config.method
     if method in WITHOUT_DRAFT:
         return Speculation(method, tokens)
     if draft is None:
         own = next((each for each in card.drafts if each.method == method), None)
         if own is None:
-            return Speculation(method, tokens, missing=_missing(card, method))
+            return Speculation(method, tokens, problem=_missing(card, method))
         return Speculation(method, tokens, own)
     own_limit = draft.default_max_model_len
     if method == "draft_model":
         return Speculation(method, tokens, as_draft(draft, method), own_limit)
     head = as_draft(draft, method)
+    if method in SELF_CONTAINED:
+        return _heads(card, config, draft, head, release)
     if all(_length_free(table) for table in head.rotary):
         return Speculation(method, tokens, _lengthened(head, max_model_len))
     return Speculation(method, tokens, head, own_limit)
+
+
+def _heads(
+    card: ModelCard,
+    config: SpeculativeConfig,
+    draft: ModelCard,
+    head: Draft,
+    release: Release,
+) -> Speculation:
+    tokens, method = config.num_speculative_tokens, config.method
+    on_v0 = method in release.fact("v0_speculative_methods")
+    return Speculation(
+        method,
+        tokens,
+        built_heads(head, card, tokens, release),
+        problem=heads_problem(draft, card, config, release),
+        ranks=ranks_with_heads(config) if on_v0 else None,
+    )
 
 
 def _missing(card: ModelCard, method: str) -> str:

@@ -6,6 +6,8 @@ table between models whose tables are the same.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from model_cards.card import ModelCard
 from planner.engine.refusal import RefusalKind, Unloadable
 from planner.engine.speculative import Speculation
@@ -35,11 +37,14 @@ def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout
     draft = speculation.draft
     if draft.unreadable is not None:
         raise Unreadable(f"vLLM cannot load the draft: {draft.unreadable}")
+    if speculation.ranks is not None:
+        layout = replace(layout, tensor_parallel_size=speculation.ranks)
     modules = [module for layer in draft.layers for module in layer.modules]
     modules += [*draft.modules, *(module for tower in draft.towers for module in tower.modules)]
     if draft.own_embedding and draft.embedding is not None:
         modules.append(draft.embedding)
-    if layout.pipeline_parallel_size > 1 and not _embeds_on_last_stage(card):
+    apart = layout.pipeline_parallel_size > 1 and not _embeds_on_last_stage(card)
+    if apart and speculation.shares_embedding:
         if not card.embedding_for_drafts and not draft.own_embedding:
             raise Unreadable("the draft needs the model's embedding, on the first pipeline stage")
         modules.append(card.embedding)  # the target's own is on the first stage

@@ -85,7 +85,7 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
     weights = weights_per_stage(card, layout)
     last = len(weights) - 1
     speculation = config.speculation
-    draft = speculation.draft.layers if speculation is not None and speculation.draft else ()
+    draft = speculation.decoder_layers if speculation is not None else ()
     stages: list[LoadedStage] = []
     for index, layers in enumerate(stage_layers(card, given.pipeline_parallel_size)):
         in_host = offloaded(

@@ -171,6 +171,8 @@ def plan_memory(
     notes = [*rig.notes, *card.notes]
     if release.note:
         notes.append(release.note)
+    if resolved.speculation is not None and resolved.speculation.note is not None:
+        notes.append(resolved.speculation.note)
     if rig.mixed:
         notes.append(f"mixed cards: the smallest, {slot.gpu.name}, bounds every rank")
     return MemoryPlan(
