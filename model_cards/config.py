@@ -19,7 +19,10 @@ MAX_CONFIG_BYTES: Final = 64 * 2**20
 _LARGEST: Final = 2**40  # no dimension of a network comes near; keeps arithmetic sane
 _MOST_LAYERS: Final = 1000
 # How keys end that count layers and what else is built one by one.
-_LAYER_COUNTS: Final = ("layers", "layer", "depth", "num_inputs", "mtp_modules")
+_LAYER_COUNTS: Final = (
+    *("layers", "layer", "depth", "num_inputs", "mtp_modules"),
+    *("num_heads", "n_predict"),  # of drafts: each is a head
+)
 
 
 def shorten(value: object, limit: int = 60) -> str:

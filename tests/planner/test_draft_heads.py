@@ -14,6 +14,7 @@ from hardware_db import find_gpu, find_rig
 from model_cards.build import Facts, build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
+from model_cards.errors import BadConfig
 from model_cards.sources.bundled import bundled_config
 from planner import EngineConfig, MemoryPlan, plan_memory
 from planner.engine.defaults import resolve
@@ -147,6 +148,15 @@ def test_a_vocabulary_that_is_not_the_targets() -> None:
         reason = refusal(head(draft), 2, wide, release="0.8.5")
         assert reason is not None
         assert "32064" in reason
+
+
+@pytest.mark.parametrize(
+    ("model", "key"), [(MEDUSA, "num_heads"), (FIRST_VERSION, "medusa_num_heads"),
+                       (SPECULATOR, "n_predict")],
+)  # fmt: skip
+def test_more_heads_than_any_network_has(model: str, key: str) -> None:
+    with pytest.raises(BadConfig, match="between 1 and 1000"):
+        head(model, {key: 2**40})
 
 
 def test_a_draft_of_another_kind() -> None:
