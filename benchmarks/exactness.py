@@ -24,7 +24,7 @@ from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import CardError
 from model_cards.facts import Facts
-from model_cards.sources.bundled import bundled_config, find_entry
+from model_cards.sources.bundled import bundled_config, bundled_pooling, find_entry
 from planner.engine.defaults import resolve
 from planner.engine.device import device_facts
 from planner.engine.refusal import Refusal, RefusalKind, Unloadable
@@ -132,6 +132,7 @@ def card_of(name: str, patch: dict[str, Any], method: str | None = None) -> Mode
         parameters=entry.parameters if entry is not None else None,
         side_file=side,
         draft_method=method,
+        pooling=bundled_pooling(model_id),
     )
     # vLLM fills what a config leaves out with the model class's defaults.
     return build_card(

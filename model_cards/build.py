@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from model_cards.architectures import Family, checkpoint_names, find_family
-from model_cards.architectures.decoder import Body
+from model_cards.architectures.decoder import Body, bidirectional
 from model_cards.caches import Attention
 from model_cards.card import Fidelity, ModelCard, Origin
 from model_cards.config import Config
@@ -17,13 +17,19 @@ from model_cards.drafts import draft_method, head_config
 from model_cards.dtypes import DTYPE_BYTES
 from model_cards.errors import UnmodelledQuantization
 from model_cards.facts import Facts
-from model_cards.modules import Embedding
+from model_cards.modules import NO_HEAD, Embedding
 from model_cards.output_head import drafting_head, has_own_head
+from model_cards.pooling import NOT_POOLED, Pooling, base_names, read_pooling, without_head
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
 from model_cards.quantization.online import VERIFIED, OnlineScheme, is_online
 from model_cards.quantization.scheme import QuantScheme
 from model_cards.reconcile import check_body, total_note
 from model_cards.stand_in import stand_in
+
+# Model classes that heed `is_causal`.
+_BIDIRECTIONAL = frozenset(
+    {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+)
 
 
 def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> ModelCard:
@@ -38,23 +44,28 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         config = head_config(config, method)
     family, text = find_family(config), config.text
     scheme, notes = _scheme(config, facts, family)
-    dtype, dtype_notes = _dtype(config, facts)
     modelled = family is not None and scheme is not None
     if family is not None and scheme is not None:
         body = family.build(config, scheme)
     else:
         body = stand_in(config, facts, scheme, family)
+    pooling = NOT_POOLED
+    if method is None:  # classes of draft models have names like those of pooled ones
+        pooling = read_pooling(config, body.pooling, facts.pooling)
+        body = _as_pooled(body, config)
+    dtype, dtype_notes = _dtype(config, facts, pooling)
     built = body
     if modelled or facts.inventory is None:  # else the files have told already
         body = _with_own_head(body, given, facts, scheme)
         body = _without_absent_drafts(body, facts)
     differs = None
-    if modelled and method is None and facts.inventory is not None:
+    checked = method is None and not body.pooling.native  # these leave out what files hold
+    if modelled and checked and facts.inventory is not None:
         body = check_body(body, facts.inventory, class_ties=built.lm_head is None)
         differs = total_note(body, facts.inventory, DTYPE_BYTES[dtype])
     unsure = (facts.assumed, _unverified(facts, scheme), differs)
     attends = any(isinstance(c, Attention) for layer in body.layers for c in layer.caches)
-    limit, default = context_lengths(config, attends=attends)
+    limit, default = context_lengths(config, attends=attends, pooling=pooling, files=facts.pooling)
     if attends and not given.complete and not names_length(given):
         notes.append("the copy of this config gives no context length; the default stands in")
     settings = quantization_settings(config, facts.side_file)
@@ -94,6 +105,7 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         unreadable=body.unreadable,
         stage_starts=body.stage_starts,
         passed_bytes=body.passed_bytes,
+        pooling=pooling,
         embedding_for_drafts=body.embedding_for_drafts,
         head=drafting_head(method, body, facts) if method is not None else None,
         checkpoint_bytes=facts.checkpoint_bytes,
@@ -113,6 +125,17 @@ def quantized_online(card: ModelCard, method: str) -> ModelCard:
         return card
     config, facts = card.built_from
     return build_card(card.model_id, config, card.origin, replace(facts, online=method))
+
+
+def _as_pooled(body: Body, config: Config) -> Body:
+    """The network without the head that such checkpoints lack, and attending both ways if so."""
+    architecture = config.architectures[0] if config.architectures else ""
+    if body.lm_head is not None and without_head(architecture):
+        body = replace(body, lm_head=NO_HEAD)
+    heeds = not _BIDIRECTIONAL.isdisjoint((architecture, *base_names(architecture)))
+    if heeds and not config.text.boolean("is_causal", True):
+        body = replace(body, layers=bidirectional(body.layers))
+    return body
 
 
 def _scheme(
@@ -137,14 +160,15 @@ def _unverified(facts: Facts, scheme: QuantScheme | None) -> str | None:
     return f"the layout of {facts.online} after loading was not verified"
 
 
-def _dtype(config: Config, facts: Facts) -> tuple[str, list[str]]:
-    """The checkpoint's dtype, and that it was assumed."""
+def _dtype(config: Config, facts: Facts, pooling: Pooling) -> tuple[str, list[str]]:
+    """The checkpoint's dtype, and that it was assumed: what vLLM makes of fp32 without one."""
     dtype = config.dtype or config.text.dtype
     if dtype is None and facts.inventory is not None:
         dtype = facts.inventory.dtype
     if dtype in ("bfloat16", "float16", "float32"):
         return dtype, []
-    return "bfloat16", ["the config names no dtype; bfloat16 assumed"]
+    assumed = "float32" if pooling.pools else "bfloat16"
+    return assumed, [f"the config names no dtype; {assumed} assumed"]
 
 
 def _with_own_head(body: Body, given: Config, facts: Facts, scheme: QuantScheme | None) -> Body:

@@ -22,6 +22,8 @@ class AttentionKind(Enum):
     INDEXER = "sparse attention's indexer"
     COMPRESSOR = "tokens not yet compressed"
     TAIL = "tokens of the last group"
+    ENCODER_ONLY = "the whole prompt at once"
+    CROSS = "cross-attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class Attention:
     token in its window; a tail the states of each token of a group of `window` that is not yet
     full, in bf16, or as a compressor's. Sparse layers read `index_topk` tokens of the cache, or
     blocks of `sparse_block` tokens; with `own_picks` each keeps where they are in its cache to
-    itself. With `sinks` the softmax has one more, learned, term.
+    itself. With `sinks` the softmax has one more, learned, term. Encoder-only attention sees the
+    whole prompt at once and caches nothing; cross-attention caches what the encoder made of its
+    input.
     """
 
     num_heads: int

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Final, TypeVar
 
-from model_cards.caches import Attention, Cache, RecurrentState
+from model_cards.caches import Attention, AttentionKind, Cache, RecurrentState
 from model_cards.config import Config
 from model_cards.dtypes import DTYPE_BYTES
 from model_cards.facts import Facts
@@ -24,6 +24,7 @@ from model_cards.modules import (
     RotaryCache,
     Tensor,
 )
+from model_cards.pooling import NOT_POOLED, Pooling
 
 T = TypeVar("T")
 
@@ -41,6 +42,15 @@ class Layer:
     modules: tuple[Module, ...]
     caches: tuple[Cache, ...]
     rotary: tuple[RotaryCache, ...] = ()
+
+    @property
+    def kept(self) -> tuple[Cache, ...]:
+        """The caches that hold something: not those of encoder-only attention."""
+        return tuple(cache for cache in self.caches if _keeps(cache))
+
+
+def _keeps(cache: Cache) -> bool:
+    return not isinstance(cache, Attention) or cache.kind is not AttentionKind.ENCODER_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +179,7 @@ class ModelCard:
     unreadable: str | None = None  # why vLLM stops at its config
     stage_starts: frozenset[int] | None = None  # layers that begin a pipeline stage; None: any
     passed_bytes: int = 0  # of a token, between pipeline stages beside its hidden states
+    pooling: Pooling = NOT_POOLED
     embedding_for_drafts: bool = True  # kept on the last pipeline stage too, where drafts need it
     built_from: tuple[Config, Facts] | None = field(default=None, repr=False)
 
@@ -264,16 +275,22 @@ class ModelCard:
     def caches(self) -> Iterator[Cache]:
         """What every layer keeps, in order."""
         for layer in self.layers:
-            yield from layer.caches
+            yield from layer.kept
 
     @cached_property
     def attention_layers(self) -> tuple[Attention, ...]:
-        """The attention caches, in the order of their layers."""
-        return tuple(cache for cache in self.caches() if isinstance(cache, Attention))
+        """The attention of all layers, in order, whether it caches anything or not."""
+        caches = (cache for layer in self.layers for cache in layer.caches)
+        return tuple(cache for cache in caches if isinstance(cache, Attention))
+
+    @property
+    def has_cross_attention(self) -> bool:
+        """Whether it is a decoder that reads what an encoder made of its input."""
+        return any(attention.kind is AttentionKind.CROSS for attention in self.attention_kinds)
 
     @cached_property
     def attention_kinds(self) -> tuple[Attention, ...]:
-        """The different attention caches, in the order of their layers."""
+        """The different kinds of attention, in the order of their layers."""
         return tuple(dict.fromkeys(self.attention_layers))
 
     def with_origin(self, origin: Origin) -> ModelCard:

@@ -20,6 +20,7 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "num_attention_heads": "n_head",
         "num_hidden_layers": "n_layer",
     },
+    "whisper": {"hidden_size": "d_model"},
     "qwen3_moe": {"num_experts": "num_local_experts"},  # as transformers 5 writes it
     "qwen3_vl_moe_text": {"num_experts": "num_local_experts"},
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.inventory import Inventory
+from model_cards.pooling import PoolingFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,4 +20,5 @@ class Facts:
     assumed: str | None = None  # what stands in for something not seen
     draft_method: str | None = None  # where the config does not say that it is of a head
     inventory: Inventory | None = None  # every tensor, where the files' headers were read
+    pooling: PoolingFiles | None = None  # where there are files that speak of it
     online: str | None = None  # `--quantization` of a checkpoint in 16 bit

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from typing import Final
 
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.mxfp8 import Mxfp8
@@ -134,18 +135,25 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A vocabulary-parallel matrix: the token embedding or the output head."""
+    """A vocabulary-parallel matrix: the token embedding or the output head.
+
+    `replicated`: vLLM's class does not split it over ranks.
+    """
 
     name: str
     rows: int
     width: int
     bias: bool = False
     format: WeightFormat = UNQUANTIZED
+    replicated: bool = False
 
     @property
     def elements(self) -> int:
         """Logical parameters."""
         return self.rows * self.width + (self.rows if self.bias else 0)
+
+
+NO_HEAD: Final = Embedding("lm_head", 0, 0)  # of a network that gives hidden states only
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from typing import Final
 from planner.errors import PlanError
 
 AUTO_LENGTH: Final = -1  # `--max-model-len auto`: as long as the cache allows
+RUNNERS: Final = ("auto", "generate", "pooling")
+CONVERSIONS: Final = ("auto", "none", "embed", "classify")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class EngineConfig:
     enable_expert_parallel: bool = False
     enable_eplb: bool = False
     eplb_config: EplbConfig | None = None
+    runner: str = "auto"
+    convert: str = "auto"
     dtype: str = "auto"
     quantization: str | None = None
     max_model_len: int | None = None
@@ -96,6 +100,12 @@ class EngineConfig:
             if name == "offload_group_size" and value == 0:
                 continue
             raise PlanError(f"{name} must be at least 1; {value} was asked for")
+        for name, allowed in (("runner", RUNNERS), ("convert", CONVERSIONS)):
+            if getattr(self, name) not in allowed:
+                raise PlanError(
+                    f"{name} must be one of {', '.join(allowed)}; {getattr(self, name)!r} was "
+                    "asked for"
+                )
         if self.cpu_offload_gb < 0:
             raise PlanError(
                 f"cpu_offload_gb cannot be negative; {self.cpu_offload_gb} was asked for"

@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 
 OUTPUT = Path(__file__).parent.parent / "planner" / "engine" / "data" / "architectures.json"
-GENERATIVE = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS")
 _NONE = ("", "{}")
 # Inherit `SupportsPP`, but have nothing that a stage is handed (`make_empty_intermediate_tensors`).
 WITHOUT_STAGES = {"Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"}
@@ -33,7 +32,8 @@ LANGUAGE_MODELS = {
     "DeepseekV41ForCausalLM": "DeepseekV4ForCausalLM",
 }
 NATIVE = (
-    *GENERATIVE,
+    "_TEXT_GENERATION_MODELS",
+    "_MULTIMODAL_MODELS",
     "_EMBEDDING_MODELS",
     "_LATE_INTERACTION_MODELS",
     "_REWARD_MODELS",
@@ -135,7 +135,7 @@ def main() -> None:
     root = arguments.registry.resolve().parents[3]
     classes = {
         name: ancestry(root, module_of(place[0]), place[1])
-        for table in GENERATIVE
+        for table in NATIVE
         for name, place in found.get(table, {}).items()
         if place is not None
     }

@@ -20,6 +20,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from written_configs import POOLED, WRITTEN
+
 from model_cards.quantization.presets import PRESETS
 from model_cards.sources.folding import fold
 
@@ -381,6 +383,16 @@ def variants(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def with_written(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With the configs that were written for it, and without second spellings of an id."""
+    first: dict[str, dict[str, Any]] = {}
+    for line in [*lines, *WRITTEN]:
+        first.setdefault(line["id"].lower(), line)
+    for model_id, pooling in POOLED.items():
+        first[model_id.lower()]["pooling"] = pooling
+    return list(first.values())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="folder of configs with INDEX.jsonl")
@@ -388,6 +400,7 @@ def main() -> None:
     lines = configured(folder)
     lines += aliases(folder, {line["id"] for line in lines})
     lines += variants(folder, lines)
+    lines = with_written(lines)
     lines.sort(key=lambda line: line["id"].lower())
     with OUTPUT.open("w") as out:
         for line in lines:

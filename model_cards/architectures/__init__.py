@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from model_cards.architectures.decoder import Body
 from model_cards.config import Config
+from model_cards.pooling import base_names
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -34,6 +35,8 @@ _FAMILIES: Final = {
     "Phi3ForCausalLM": "phi3",
     "Phi3VForCausalLM": "phi3v",
     "Qwen2ForCausalLM": "qwen2",
+    "Qwen2ForRewardModel": "qwen2_reward",
+    "Qwen2ForProcessRewardModel": "qwen2_reward",
     "Qwen3ForCausalLM": "qwen3",
     "GemmaForCausalLM": "gemma",
     "Gemma2ForCausalLM": "gemma",
@@ -105,6 +108,7 @@ _FAMILIES: Final = {
     "OPTForCausalLM": "opt",
     "StableLmForCausalLM": "stablelm",
     "InternLM2ForCausalLM": "internlm2",
+    "InternLM2ForRewardModel": "internlm2",
     "MiMoForCausalLM": "mimo",
     "DeciLMForCausalLM": "nemotron_nas",
     "Qwen3NextForCausalLM": "qwen3_next",
@@ -116,18 +120,34 @@ _FAMILIES: Final = {
     "Qwen3_5MoeForCausalLM": "qwen3_5",
     "Qwen3_5ForConditionalGeneration": "qwen3_5",
     "Qwen3_5MoeForConditionalGeneration": "qwen3_5",
+    "BertModel": "bert",
+    "BertForSequenceClassification": "bert",
+    "BertForTokenClassification": "bert",
+    "BgeM3EmbeddingModel": "bert",
+    "RobertaModel": "bert",
+    "RobertaForMaskedLM": "bert",
+    "RobertaForSequenceClassification": "bert",
+    "RobertaForTokenClassification": "bert",
+    "XLMRobertaModel": "bert",
+    "XLMRobertaForSequenceClassification": "bert",
+    "XLMRobertaForTokenClassification": "bert",
+    "WhisperForConditionalGeneration": "whisper",
+    "ModernBertModel": "modernbert",
+    "ModernBertForSequenceClassification": "modernbert",
 }
 
 
 def find_family(config: Config) -> Family | None:
     """The family of the first modelled architecture, None if none is modelled.
 
-    A family may leave out some configs of its architectures (`describes`).
+    Where vLLM makes a class pool that does not, the family is that of the class. A family may
+    leave out some configs of its architectures (`describes`).
     """
-    for name in config.architectures:
-        if name in _FAMILIES:
-            family = import_module(f"model_cards.architectures.{_FAMILIES[name]}")
-            return family if getattr(family, "describes", _any)(config) else None
+    for architecture in config.architectures:
+        for name in (architecture, *base_names(architecture)):
+            if name in _FAMILIES:
+                family = import_module(f"model_cards.architectures.{_FAMILIES[name]}")
+                return family if getattr(family, "describes", _any)(config) else None
     return None
 
 

@@ -23,6 +23,7 @@ from model_cards.modules import (
     Shard,
     Tensor,
 )
+from model_cards.pooling import GENERATES, PoolingClass
 from model_cards.quantization.formats import FLOAT32, UNQUANTIZED, WeightFormat
 from model_cards.quantization.scheme import QuantScheme
 
@@ -58,6 +59,7 @@ class Body:
     stage_starts: frozenset[int] | None = None
     passed_bytes: int = 0
     embedding_for_drafts: bool = True
+    pooling: PoolingClass = GENERATES
     notes: tuple[str, ...] = ()
 
 
@@ -234,6 +236,26 @@ class LayerBuilder:
             AttentionKind.SLIDING if window else AttentionKind.FULL,
             window,
         )
+
+    def encoder_attention(self) -> Attention:
+        """Attention to the whole prompt at once, which caches nothing."""
+        return encoder_only(self.cache())
+
+
+def encoder_only(attention: Attention) -> Attention:
+    """The same heads where every token sees the whole prompt."""
+    return replace(attention, kind=AttentionKind.ENCODER_ONLY, window=None)
+
+
+def bidirectional(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Decoder layers whose tokens attend to those behind them too (`is_causal` false)."""
+    seen: dict[Layer, Layer] = {}
+
+    def turned(layer: Layer) -> Layer:
+        caches = (encoder_only(c) if isinstance(c, Attention) else c for c in layer.caches)
+        return replace(layer, caches=tuple(caches))
+
+    return tuple(seen.setdefault(layer, turned(layer)) for layer in layers)
 
 
 def sequence_parallel(mlp: Sequence[Module]) -> list[Module]:

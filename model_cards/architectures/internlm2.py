@@ -12,7 +12,8 @@ from model_cards.architectures.decoder import (
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Tensor
+from model_cards.modules import NO_HEAD, Module, Shard, Tensor
+from model_cards.pooling import PoolingClass, fp32_linear
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -33,6 +34,11 @@ def build(config: Config, scheme: QuantScheme) -> Body:
 
     tied = tied_embeddings(config, False)
     embedding, head = vocabulary(config, scheme, tied=tied, head="output")
+    scores: tuple[Module, ...] = ()
+    rewards = config.architectures[0] == "InternLM2ForRewardModel"
+    if rewards:
+        head = NO_HEAD
+        scores = (fp32_linear("v_head", config.integer("hidden_size"), 1, Shard.ROW, bias=False),)
     return Body(
         embedding,
         assemble(config, scheme, layer),
@@ -42,4 +48,6 @@ def build(config: Config, scheme: QuantScheme) -> Body:
         max_intermediate_size=intermediate,
         embedding_on_every_stage=True,
         output_on_every_stage=True,
+        beside=scores,
+        pooling=PoolingClass(native=rewards),
     )

@@ -13,6 +13,7 @@ from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.facts import Facts
+from model_cards.pooling import PoolingFiles
 from model_cards.quantization.presets import usual_settings
 from model_cards.sources.folding import unfold
 
@@ -149,6 +150,7 @@ def open_bundled(model_id: str) -> ModelCard | None:
         side_file=side,
         assumed=assumed,
         draft_method=row.get("method"),
+        pooling=bundled_pooling(row["id"]),
     )
     origin = Origin("bundled", row["source"], reconstructed=bool(base.get("reconstructed")))
     return build_card(row["id"], config, origin, facts)
@@ -158,6 +160,15 @@ def bundled_config(model_id: str) -> tuple[Config, Config | None] | None:
     """config.json and hf_quant_config.json of a bundled model, as far as they are kept."""
     row = _row(model_id)
     return None if row is None else _config(row)
+
+
+def bundled_pooling(model_id: str) -> PoolingFiles | None:
+    """What the files beside the config of a bundled model say of pooling."""
+    row = _row(model_id)
+    given = row.get("pooling") if row is not None else None
+    if given is None:
+        return None
+    return PoolingFiles("method" in given, **given)
 
 
 def _ancestry(row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from model_cards.inventory import BITS
 from model_cards.sources.headers import Totals, totals
 from model_cards.sources.hub_headers import fetch_contents
 from model_cards.sources.local import folder_facts
+from model_cards.sources.pooling_files import read_pooling_files
 
 # A user waits this long for a slow or dead Hub before the next source is taken.
 DEADLINE_SECONDS: Final = 3.0
@@ -47,7 +48,9 @@ def open_cached(model_id: str, revision: str | None = None) -> ModelCard | None:
     path = Path(found)
     config = Config(read_json_object(path), f"{model_id}: config.json")
     snapshot = path.parent
-    return build_card(model_id, config, Origin("cache", snapshot.name), folder_facts(snapshot))
+    return build_card(
+        model_id, config, Origin("cache", snapshot.name), folder_facts(snapshot, config)
+    )
 
 
 def open_online(model_id: str, revision: str | None = None) -> ModelCard:
@@ -92,6 +95,7 @@ def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard
         raise UnknownModel("the Hub's repository has no config.json, as a model for vLLM would")
     side = fetch("hf_quant_config.json")
     config = Config(read_json_object(path), f"{model_id}: config.json")
+    pooling = read_pooling_files(config, fetch)
     found = fetch_contents(model_id, revision, files, until)
     stored = found.totals if found is not None else _totals(info)
     facts = Facts(
@@ -100,6 +104,7 @@ def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard
         license=_license(info),
         side_file=Config(read_json_object(side), side.name) if side is not None else None,
         inventory=found.inventory if found is not None else None,
+        pooling=pooling,
     )
     origin = Origin("hub", f"revision {info.sha}" if info.sha else "latest revision")
     return build_card(info.id or model_id, config, origin, facts)

@@ -14,6 +14,7 @@ from model_cards.errors import UnknownModel
 from model_cards.facts import Facts
 from model_cards.inventory import Inventory, StoredTensor
 from model_cards.sources.headers import Contents, Totals, contents, read_tensors, same_weights
+from model_cards.sources.pooling_files import read_pooling_files
 
 
 def looks_like_path(reference: str) -> bool:
@@ -31,20 +32,32 @@ def open_folder(reference: str) -> ModelCard:
     if not os.path.isfile(path):
         raise UnknownModel(f"{reference} holds no config.json; is it a Hugging Face model folder?")
     config = Config(read_json_object(path), str(path))
-    return build_card(reference, config, Origin("folder", str(folder)), folder_facts(folder))
+    facts = folder_facts(folder, config)
+    return build_card(reference, config, Origin("folder", str(folder)), facts)
 
 
-def folder_facts(folder: Path) -> Facts:
+def folder_facts(folder: Path, config: Config) -> Facts:
     """What the files beside a config.json tell."""
+
+    def find(name: str) -> Path | None:
+        return folder / name if os.path.isfile(folder / name) else None
+
+    pooling = read_pooling_files(config, find)
     side_path = folder / "hf_quant_config.json"
     side = (
         Config(read_json_object(side_path), str(side_path)) if os.path.isfile(side_path) else None
     )
     found = _contents(folder)
     if found is None:
-        return Facts(side_file=side)
+        return Facts(side_file=side, pooling=pooling)
     stored = found.totals
-    return Facts(stored.parameters, stored.bytes, side_file=side, inventory=found.inventory)
+    return Facts(
+        stored.parameters,
+        stored.bytes,
+        side_file=side,
+        inventory=found.inventory,
+        pooling=pooling,
+    )
 
 
 def _contents(folder: Path) -> Contents | None:

@@ -8,7 +8,7 @@ from rich.text import Text
 from planner.cli.console import console, show
 from planner.cli.format import gib, gib_band
 from planner.memory.plan import MemoryPlan, RankMemory
-from planner.quantity import Quantity
+from planner.quantity import Quantity, total
 
 _WIDTH = 72
 # A letter a part, so that the bar reads without colours.
@@ -55,7 +55,10 @@ def _parts(memory: MemoryPlan, rank: RankMemory) -> list[tuple[str, Quantity]]:
     if rank.graphs_counted:
         parts.append(("G", rank.cuda_graphs))
     parts.append(("K", rank.kv_cache))
-    parts.append((".", memory.device_total - memory.requested))
+    spent = memory.requested
+    if not memory.kv_cache.groups:  # vLLM takes nothing for a cache then
+        spent = total(quantity for _, quantity in parts)
+    parts.append((".", memory.device_total - spent))
     return [(letter, quantity) for letter, quantity in parts if quantity.value]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from model_cards.pooling import base_names
 from planner.engine.releases import Release, read_data
 
 
@@ -18,7 +19,10 @@ class ModelSupport(Enum):
 
 
 def model_support(architecture: str, release: Release) -> ModelSupport:
-    """How `release` serves `architecture`; only releases whose registry was read are known."""
+    """How `release` serves `architecture`; only releases whose registry was read are known.
+
+    A class that vLLM makes pool is as good as one of its own.
+    """
     tables = read_data("architectures.json").get(release.name)
     if tables is None:
         return ModelSupport.UNKNOWN
@@ -29,17 +33,37 @@ def model_support(architecture: str, release: Release) -> ModelSupport:
     ):
         if architecture in tables[kind]:
             return support
+    if any(name in tables["native"] for name in base_names(architecture)):
+        return ModelSupport.NATIVE
     return ModelSupport.NONE
+
+
+def registered(architecture: str, release: Release) -> str:
+    """The name of the class that runs `architecture`: its own, else the one that is adapted."""
+    native = class_tables(release)["native"]
+    names = (architecture, *base_names(architecture))
+    return next((name for name in names if name in native), architecture)
+
+
+def is_registered(architecture: str) -> bool:
+    """Whether the newest release read has a class of that name."""
+    document = read_data("architectures.json")
+    return architecture in document[max(document)]["native"]
+
+
+def class_tables(release: Release) -> dict[str, list[str]]:
+    """Model classes by what they support; a release that was not read is taken for the newest."""
+    document = read_data("architectures.json")
+    tables: dict[str, list[str]] = document.get(release.name) or document[max(document)]
+    return tables
 
 
 def supports_balancing(architecture: str, release: Release) -> bool:
     """Whether the model class lets experts be balanced; a release not read is as the newest."""
-    tables = read_data("architectures.json")
-    found = tables.get(release.name) or tables[max(tables)]
-    return architecture in found["eplb"]
+    return registered(architecture, release) in class_tables(release)["eplb"]
 
 
 def supports_pipeline(architecture: str, release: Release) -> bool:
     """Whether the model class can be split into pipeline stages, as far as it was read."""
     tables = read_data("architectures.json").get(release.name, {})
-    return architecture not in tables.get("no_pipeline", ())
+    return registered(architecture, release) not in tables.get("no_pipeline", ())

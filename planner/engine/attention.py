@@ -67,6 +67,8 @@ def attention_backends(
             return AttentionBackend("ROCM_ATTN")
         if device.platform is Platform.XPU or device.capability is None:
             return AttentionBackend("FLASH_ATTN")
+        if attention.kind in (AttentionKind.ENCODER_ONLY, AttentionKind.CROSS):
+            return _encoder_backend(device.capability, attention, kv_cache_dtype)
         if mla and attention.index_topk is not None:
             heads = attention.num_heads // ranks
             if attention.head_size == _LATENT_WITHOUT_ROTARY:
@@ -112,6 +114,17 @@ def backend_problem(
         if fp8 and backend.name in ("TRITON_ATTN", "TRITON_MLA") and device.capability < (8, 9):
             return f"{backend.name} needs compute capability 8.9 for an fp8 KV cache"
     return None
+
+
+def _encoder_backend(
+    capability: tuple[int, int], attention: Attention, kv_cache_dtype: str
+) -> AttentionBackend:
+    """FlashInfer serves neither encoders nor cross-attention: FlashAttention, else Triton."""
+    fp8 = kv_cache_dtype in FP8_KV_DTYPES and capability != (9, 0)
+    wide = attention.head_size > _FA2_HEAD_SIZE
+    if capability < (8, 0) or fp8 or wide:
+        return AttentionBackend("TRITON_ATTN")
+    return AttentionBackend("FLASH_ATTN")
 
 
 def _mla_backend(

@@ -21,6 +21,7 @@ from planner.engine.cpu import (
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.eplb import ExpertBalancing, expert_balancing
 from planner.engine.lora import LoraSlots, lora_slots
+from planner.engine.pooling import is_pooled
 from planner.engine.releases import Release
 from planner.engine.speculative import Speculation, speculation
 from planner.engine_config import AUTO_LENGTH, EngineConfig
@@ -30,6 +31,7 @@ _HUGE_BYTES: Final = 160 * _GIB
 _LARGE_BYTES: Final = 70 * _GIB
 _KV_ON_SM100: Final = {"glm_moe_dsa": "fp8_e4m3", "glm5_next": "fp8", "glm5_next_text": "fp8"}
 _GB10: Final = (12, 1)
+_WITHOUT_FP16: Final = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class ResolvedConfig:
     async_scheduling: bool
     model_runner_v2: bool
     cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
+    chunked_prefill: bool = True
+    encoder_tokens: int = 0  # that cross-attention holds for a request
+    pooling: bool = False  # hidden states are pooled, no tokens sampled
     whole_chunks: bool = False  # chunked attention is cached whole
     speculation: Speculation | None = None
     lora: LoraSlots | None = None
@@ -127,7 +132,8 @@ def resolve(
     `draft` is the model that `speculative_config` names; `offline` is the `LLM` class, whose
     batches are larger than the server's; `environ` are the variables it is started with.
     """
-    dtype = _dtype(card, device, config)
+    pooling = is_pooled(card, config)
+    dtype = _dtype(card, device, config, pooling=pooling)
     auto_length = config.max_model_len == AUTO_LENGTH
     if config.max_model_len is None or auto_length:
         length = card.default_max_model_len
@@ -135,12 +141,16 @@ def resolve(
         length = config.max_model_len
     speculating = speculation(card, config.speculative_config, draft, length, release)
     on_cpu = device.platform is Platform.CPU
-    runner_v2 = _runner_v2(card, release) and not on_cpu  # no Triton there
+    runner_v2 = _runner_v2(card, release, pooling=pooling) and not on_cpu  # no Triton there
     if speculating is not None:
         runner_v2 = runner_v2 and not speculating.needs_v1_runner
         if runner_v2 and speculating.max_model_len is not None:
             length = min(length, speculating.max_model_len)
-    seqs, tokens = _batch(card, device, config, release, length, offline=offline)
+    crossing = card.has_cross_attention  # vLLM runs prompts of encoder-decoder models whole
+    whole = crossing or (pooling and card.pooling.whole_prompts)
+    asked = config.enable_chunked_prefill
+    chunks = not whole if asked is None else asked and not crossing
+    seqs, tokens = _batch(card, device, config, release, length, offline=offline, chunks=chunks)
     space = kv_cache_space(environ or {}) if on_cpu else None
     whole_prompts = has_reference_mla(card, device)
     if whole_prompts:
@@ -168,9 +178,11 @@ def resolve(
         and (
             config.enable_prefix_caching
             if config.enable_prefix_caching is not None
-            else _prefix_caching(card, release)
+            else _prefix_caching(card, release, pooling=pooling)
         ),
+        chunked_prefill=chunks,
         async_scheduling=not on_cpu
+        and not (pooling and not release.fact("async_scheduling_of_pooling"))
         and _async_scheduling(config, release, speculating, runner_v2=runner_v2),
         model_runner_v2=runner_v2,
         cudagraph_sizes=_cudagraph_sizes(
@@ -182,6 +194,8 @@ def resolve(
             tokens,
             query_len=speculating.query_len if speculating is not None else 1,
         ),
+        encoder_tokens=tokens if crossing else 0,
+        pooling=pooling,
         whole_chunks=_whole_chunks(card, speculating),
         speculation=speculating,
         lora=lora_slots(card.architecture, config, release),
@@ -189,13 +203,18 @@ def resolve(
     )
 
 
-def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) -> str:
-    """`--dtype auto`: the checkpoint's 16-bit type; fp32 becomes one, bf16 needs Ampere."""
+def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig, *, pooling: bool) -> str:
+    """`--dtype auto`: the checkpoint's 16-bit type; fp32 becomes one, bf16 needs Ampere.
+
+    Of fp32 vLLM makes fp16 where it pools, save for models that overflow in it.
+    """
     if config.dtype != "auto":
         return {"half": "float16", "float": "float32"}.get(config.dtype, config.dtype)
     if device.capability is not None and device.capability < (8, 0):
         return "float16"
-    return "bfloat16" if card.dtype == "float32" else card.dtype
+    if card.dtype != "float32":
+        return card.dtype
+    return "float16" if pooling and card.model_type not in _WITHOUT_FP16 else "bfloat16"
 
 
 def _kv_cache_dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) -> str:
@@ -210,8 +229,15 @@ def _kv_cache_dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) 
     return _KV_ON_SM100.get(card.model_type, "auto") if device.is_sm100 else "auto"
 
 
-def _prefix_caching(card: ModelCard, release: Release) -> bool:
-    """Whether prefixes are cached by default: not where nothing but states is cached."""
+def _prefix_caching(card: ModelCard, release: Release, *, pooling: bool) -> bool:
+    """Whether prefixes are cached by default: not where nothing but states is cached.
+
+    Nor those of prompts that are pooled as a whole or from states, or that an encoder reads.
+    """
+    if card.has_cross_attention:
+        return False
+    if pooling and (card.pooling.whole_prompts or card.states):
+        return False
     if card.states and not release.fact("prefix_caching_of_hybrids"):
         return False
     return bool(card.attention_layers)
@@ -225,6 +251,7 @@ def _batch(
     length: int,
     *,
     offline: bool,
+    chunks: bool,
 ) -> tuple[int, int]:
     """(max_num_seqs, max_num_batched_tokens) (`get_batch_defaults`)."""
     seqs, tokens = 256, 8192 if offline else 2048
@@ -244,7 +271,7 @@ def _batch(
     if config.max_num_batched_tokens is not None:
         tokens = config.max_num_batched_tokens
     else:
-        if config.enable_chunked_prefill is False:
+        if not chunks:
             tokens = max(length, tokens)
         if not config.language_model_only:
             tokens = max(card.largest_item_tokens, tokens)
@@ -262,9 +289,11 @@ def _whole_chunks(card: ModelCard, speculating: Speculation | None) -> bool:
     return any(each.kind is AttentionKind.CHUNKED for each in card.attention_layers)
 
 
-def _runner_v2(card: ModelCard, release: Release) -> bool:
+def _runner_v2(card: ModelCard, release: Release, *, pooling: bool) -> bool:
     """Whether Model Runner V2 runs the model by default: family by family before it ran all."""
     served = release.fact("model_runner_v2")
+    if pooling and served != "all":
+        return False
     if card.quantization is not None and not release.fact("model_runner_v2_quantized"):
         return False
     if served == "dense":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from planner.engine.releases import Release, read_data
+from planner.engine.architectures import class_tables, registered
+from planner.engine.releases import Release
 from planner.engine_config import EngineConfig
 
 # The logits of larger vocabularies have no LoRA kernel.
@@ -28,7 +29,7 @@ def lora_slots(architecture: str, config: EngineConfig, release: Release) -> Lor
     """The slots of a launch; None without LoRA."""
     if not config.enable_lora:
         return None
-    classes = _classes(release)
+    classes, architecture = class_tables(release), registered(architecture, release)
     return LoraSlots(
         config.max_loras or 1,
         config.max_lora_rank or 16,
@@ -40,11 +41,4 @@ def lora_slots(architecture: str, config: EngineConfig, release: Release) -> Lor
 
 def takes_adapters(architecture: str, release: Release) -> bool:
     """Whether the model class supports LoRA."""
-    return architecture in _classes(release)["lora"]
-
-
-def _classes(release: Release) -> dict[str, list[str]]:
-    """Model classes by what they support; a release that was not read is taken for the newest."""
-    document = read_data("architectures.json")
-    classes: dict[str, list[str]] = document.get(release.name) or document[max(document)]
-    return classes
+    return registered(architecture, release) in class_tables(release)["lora"]

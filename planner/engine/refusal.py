@@ -15,6 +15,7 @@ class RefusalKind(Enum):
     WHEEL = "wheel"  # no kernels for this GPU
     OPTION = "option"  # the release has no such option
     ARCHITECTURE = "unsupported_architecture"
+    RUNNER = "runner"
     HEADS = "heads"
     PIPELINE = "pipeline"
     CONTEXT_PARALLEL = "context_parallel"

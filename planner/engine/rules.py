@@ -17,6 +17,7 @@ from planner.engine.eplb import balancing_problem
 from planner.engine.flags import accepts_choice, unknown_option
 from planner.engine.kv_cache_dtypes import is_modelled
 from planner.engine.lora import LORA_RANKS, MAX_VOCABULARY, takes_adapters
+from planner.engine.pooling import runner_problem
 from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release
 
@@ -34,6 +35,7 @@ def refusals(
         (RefusalKind.WHEEL, _wheel(device)),
         (RefusalKind.OPTION, _options(config, release)),
         (RefusalKind.ARCHITECTURE, _architecture(card, release)),
+        (RefusalKind.RUNNER, runner_problem(card, config.given)),
         (RefusalKind.MAX_MODEL_LEN, _length(card, config, release)),
         (RefusalKind.HEADS, _heads(card, config)),
         (RefusalKind.PIPELINE, _pipeline(card, config, release)),
@@ -148,8 +150,7 @@ def _batch(config: ResolvedConfig) -> str | None:
             f"max_num_batched_tokens ({config.max_num_batched_tokens}) must be at least "
             f"max_num_seqs ({config.max_num_seqs})"
         )
-    no_chunks = config.given.enable_chunked_prefill is False
-    if no_chunks and config.max_num_batched_tokens < config.max_model_len:
+    if not config.chunked_prefill and config.max_num_batched_tokens < config.max_model_len:
         return (
             f"without chunked prefill max_num_batched_tokens ({config.max_num_batched_tokens}) "
             f"must be at least max_model_len ({config.max_model_len})"

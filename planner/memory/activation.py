@@ -1,20 +1,24 @@
 """The activation peak of vLLM's profile run: the largest of the passes it makes.
 
 vLLM runs a dummy batch of `max_num_batched_tokens` tokens through the layers, then samples one
-row for each of `max_num_seqs` requests. On most launches the sampler is the peak: its buffers are
+row for each of `max_num_seqs` requests, or pools the whole batch. On most launches the sampler is the peak: its buffers are
 requests x vocabulary, not split over ranks.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from model_cards.card import ModelCard
 from model_cards.modules import Experts
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.releases import Release
 from planner.memory.constants import constant
-from planner.quantity import Quantity, total
+from planner.quantity import Basis, Quantity, total
+
+_FP32_BYTES: Final = 4
+_POOLER_BAND: Final = 0.5  # not measured
 
 
 def activation_peak(
@@ -24,8 +28,11 @@ def activation_peak(
     text = text_pass(card, config, release)
     if not last_stage:  # no sampler before the last pipeline stage
         return text
-    sampler = sampler_pass(card, config, release)
-    return sampler if sampler.value >= text.value else text
+    if config.pooling:
+        last = pooler_pass(card, config)
+    else:
+        last = sampler_pass(card, config, release)
+    return last if last.value >= text.value else text
 
 
 def sampler_pass(card: ModelCard, config: ResolvedConfig, release: Release) -> Quantity:
@@ -39,6 +46,14 @@ def sampler_pass(card: ModelCard, config: ResolvedConfig, release: Release) -> Q
     hidden = config.max_num_batched_tokens * card.hidden_size * config.dtype_bytes
     peak = total((logits, Quantity.exact(hidden), moe_workspaces(card, config, release)))
     return replace(peak, source="sampler: max_num_seqs x vocabulary")
+
+
+def pooler_pass(card: ModelCard, config: ResolvedConfig) -> Quantity:
+    """The hidden states of a batch, with an fp32 copy that is pooled and one that is projected."""
+    elements = config.max_num_batched_tokens * card.hidden_size
+    size = elements * (config.dtype_bytes + 2 * _FP32_BYTES)
+    source = "pooler: max_num_batched_tokens x hidden size"
+    return Quantity.within(size, _POOLER_BAND, Basis.ESTIMATED, source)
 
 
 def text_pass(card: ModelCard, config: ResolvedConfig, release: Release) -> Quantity:

@@ -68,7 +68,7 @@ def persistent_buffers(
     """
     seqs, tokens = config.max_num_seqs, config.max_num_batched_tokens
     sampler = 0
-    if config.model_runner_v2 and last_stage:
+    if config.model_runner_v2 and last_stage and not config.pooling:
         sampler = seqs * card.vocab_size * 4 + seqs * -(-card.vocab_size // 32) * 4
     inputs = tokens * (4 + 8 + 1) + 12 * seqs if config.model_runner_v2 else 0
     hidden = tokens * _received_bytes(card, config, before)

@@ -65,6 +65,8 @@ def cache_specs(
     ranks = config.given.tensor_parallel_size
     known: dict[Attention | RecurrentState, KVCacheSpec] = {}
     for attention, backend in backends.items():
+        if attention.kind is AttentionKind.ENCODER_ONLY:
+            continue  # caches nothing
         sliding = attention.kind is AttentionKind.SLIDING
         block = backend.local_block(sizes.attention) if sliding else sizes.attention
         block = backend.layer_block or block
@@ -76,6 +78,7 @@ def cache_specs(
                 attention, ranks, dtype, config.dtype_bytes, block, backend.page_alignment
             ),
             retained_tokens=config.retained_tokens if sliding else 0,
+            encoder_tokens=config.encoder_tokens if attention.kind is AttentionKind.CROSS else 0,
             longest_kernel_block=None if backend.multiples else max(backend.kernel_blocks),
             stride_tokens=backend.stride_tokens,
         )

@@ -34,6 +34,7 @@ class SpecKind(Enum):
     SLIDING_MLA = "SlidingWindowMLASpec"
     CIRCULAR = "CircularBufferSpec"
     MAMBA = "MambaSpec"
+    CROSS = "CrossAttentionSpec"
 
 
 # Kinds that need a slot for every token of a request, whatever the width of the slot.
@@ -48,6 +49,7 @@ _SPECS = {
     AttentionKind.INDEXER: SpecKind.MLA,
     AttentionKind.COMPRESSOR: SpecKind.SLIDING_MLA,
     AttentionKind.TAIL: SpecKind.CIRCULAR,
+    AttentionKind.CROSS: SpecKind.CROSS,
 }
 # One vector for all heads, whole on every rank.
 _LATENT = frozenset(
@@ -81,6 +83,7 @@ class KVCacheSpec:
     token_bytes: Fraction = Fraction(0)  # of one token, before any padding
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
     page_alignment: int = 1  # bytes that a page is a multiple of
+    encoder_tokens: int = 0  # states of an encoder that cross-attention holds for a request
 
     @property
     def padded(self) -> bool:
@@ -112,6 +115,8 @@ class KVCacheSpec:
                 return self.state_blocks
             case SpecKind.CIRCULAR:
                 return 1
+            case SpecKind.CROSS:
+                return ceil_div(self.encoder_tokens, self.block_size)
             case SpecKind.SLIDING | SpecKind.SLIDING_MLA:
                 assert self.window is not None
                 # Blocks behind the window are freed once a step is settled, so what is in flight

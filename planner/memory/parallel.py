@@ -92,6 +92,8 @@ def local_experts(
 
 def local_rows(embedding: Embedding, ranks: int) -> int:
     """Vocabulary rows of one rank, padding included."""
+    if embedding.replicated:
+        return embedding.rows
     padded = -(-embedding.rows // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
     return divide("padded vocabulary", padded, ranks)
 
@@ -135,7 +137,7 @@ def stage_caches(
     """
     split, start = [], 0
     for layers in stage_layers(card, stages):
-        count = sum(len(layer.caches) for layer in layers)
+        count = sum(len(layer.kept) for layer in layers)
         split.append(frozenset(range(start, start + count)))
         start += count
     drafts = len(speculation.attention_layers()) if speculation is not None else 0

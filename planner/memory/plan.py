@@ -269,6 +269,14 @@ def _ranks(
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
+            if not loaded.groups:  # nothing is cached: what is left stays free
+                pool = Quantity(
+                    min(0.0, pool.value),
+                    min(0.0, pool.low),
+                    min(0.0, pool.high),
+                    pool.basis,
+                    "no KV cache",
+                )
         if not card.exact:
             pool = pool.no_better_than(Basis.ESTIMATED)
         ranks.append(

@@ -90,6 +90,8 @@ def judge(
 
 
 def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
+    if not kv.groups:
+        return f"weights and activations are {-pool.value / GIB:.2f} GiB too large for each GPU"
     if pool.value <= 0:
         return (
             f"weights and activations leave no memory for the KV cache: "

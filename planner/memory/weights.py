@@ -24,6 +24,7 @@ from model_cards.modules import (
     RotaryCache,
     Tensor,
 )
+from model_cards.quantization.formats import FLOAT32
 from planner.engine.deepseek_v4 import padded_heads
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
@@ -194,7 +195,7 @@ def module_bytes(module: Module, layout: Layout) -> int:
         case Linear():
             whole = module.sequence_parallel and layout.sequence_parallel
             inputs, outputs = local_linear(module, 1 if whole else ranks)
-            bias = sum(outputs) * width if module.bias else 0
+            bias = sum(outputs) * (4 if module.format is FLOAT32 else width) if module.bias else 0
             matrix = linear_bytes(
                 module.format,
                 inputs,

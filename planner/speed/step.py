@@ -56,9 +56,9 @@ def _constants() -> dict[str, Any]:
 def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
     """Speed of a planned launch.
 
-    Raises `MissingFact` for a GPU whose bandwidth is not known, and for weights in host memory: how
-    fast a GPU reads those was not measured. Where the cache holds fewer
-    requests than the workload sends at once, the rest wait: speed is that of those admitted.
+    Raises `MissingFact` for a GPU whose bandwidth is not known, for models that pool or listen, and
+    for weights in host memory: how fast a GPU reads those was not measured. Where the cache holds
+    fewer requests than the workload sends at once, the rest wait: speed is that of those admitted.
     """
     constants = _constants()
     slot = _slowest(memory.rig)
@@ -67,6 +67,10 @@ def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
         raise MissingFact(f"memory bandwidth of {slot.gpu.name} is not known: no speed")
     if any(rank.parts.offloaded for rank in memory.ranks):
         raise MissingFact("speed with weights in host memory was not measured: no speed")
+    if memory.config.pooling:
+        raise MissingFact("a pooling model writes no tokens: no speed")
+    if memory.card.has_cross_attention:
+        raise MissingFact("speed with an audio encoder was not measured: no speed")
     bandwidth *= 1e9
     admitted = memory.requests_at(workload.total_tokens).value
     running = max(1, min(workload.concurrency, int(admitted), memory.config.max_num_seqs))

@@ -37,6 +37,8 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
         EplbConfig(4),
         ["--eplb-config", '{"num_redundant_experts": 4, "window_size": 1000}'],
     ),
+    "runner": ("pooling", ["--runner", "pooling"]),
+    "convert": ("embed", ["--convert", "embed"]),
     "dtype": ("bfloat16", ["--dtype", "bfloat16"]),
     "quantization": ("fp8", ["--quantization", "fp8"]),
     "max_model_len": (5000, ["--max-model-len", "5000"]),
