@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from planner.cli.gpus import gpus
 from planner.cli.models import models
 from planner.cli.recommend import recommend
 from planner.cli.schema import schema
+from planner.cli.status import Status
 from planner.errors import PlanError
 
 app = typer.Typer(
@@ -28,15 +28,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
-
-
-class Status(IntEnum):
-    """Exit statuses."""
-
-    YES = 0  # it fits, it starts
-    NO = 1  # it does not
-    BAD_INPUT = 2
-    RISKY = 3  # it may start
 
 
 def _version(value: bool) -> None:

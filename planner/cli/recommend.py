@@ -11,6 +11,7 @@ from model_cards import ModelCard, open_card
 from planner.cli.budget import print_budget
 from planner.cli.console import fail, print_json, say, say_verbatim, show
 from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_band, short_count
+from planner.cli.status import Status
 from planner.command.render import render_command
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import is_emulated
@@ -114,7 +115,7 @@ def _ranking(recommendation: Recommendation, as_json: bool) -> int:
         from planner.report import RankingReport
 
         print_json(RankingReport.of(recommendation))
-        return 0 if recommendation.choices else 1
+        return Status.YES if recommendation.choices else Status.NO
     _print_header(recommendation.rig, recommendation.requirements, recommendation.release)
     if not recommendation.choices:
         miss = recommendation.smallest_unfit
@@ -204,12 +205,15 @@ def _print_plan(settled: Settled) -> None:
     print_budget(memory)
     say()
     concurrency = memory.max_concurrency
-    say(
+    cache = (
         f"KV cache: {_tokens_band(settled)} tokens, {concurrency.value:.1f} requests of "
         f"{memory.config.max_model_len:,} tokens at once "
-        f"({memory.tightest.kv_cache.basis.label}); chance that vLLM refuses to start: "
-        f"{_chance(memory.starts.chance_of_refusal)}"
+        f"({memory.tightest.kv_cache.basis.label})"
     )
+    if not memory.kv_cache.groups:
+        cache = "No KV cache: every prompt is read at once"
+    chance = _chance(memory.starts.chance_of_refusal)
+    say(f"{cache}; chance that vLLM refuses to start: {chance}")
     if speed is not None:
         ttft = f", first token after {seconds(speed.ttft.value)}" if speed.ttft else ""
         total = (
@@ -224,8 +228,15 @@ def _print_plan(settled: Settled) -> None:
             say(f"Note: {note}")
     elif is_emulated(memory.card, memory.device):
         say(f"Note: vLLM only emulates {memory.card.format_kind} on this GPU: no speed predicted")
-    for note in memory.card.notes:
-        say(f"Note: {note}")
+    waiting = speed is not None and memory.max_concurrency.value < speed.workload.concurrency
+    if speed is not None and waiting:
+        say(
+            f"Note: {speed.workload.concurrency} requests of the full "
+            f"{memory.config.max_model_len:,} tokens do not fit at once; then some wait"
+        )
+    for note in memory.notes:
+        if note not in memory.rig.notes and note != memory.release.note:  # those are in the header
+            say(f"Note: {note}")
     say()
     command = render_command(memory, settled.reasons)
     say_verbatim(command.shell())
@@ -258,16 +269,26 @@ def _model_on_rig(
         alternatives = find_alternatives(card, rig, requirements, release)
     if as_json:
         _print_model_json(rig, requirements, release, result, alternatives)
-        return 0 if isinstance(result, Settled) else 1
+        return _status(result)
     _print_header(rig, requirements, release)
     if isinstance(result, Settled):
         say(f"{card.model_id} ({card.format_kind})", style="bold")
         _print_plan(result)
-        return 0
+        if not result.sure:
+            starts = result.memory.starts
+            chance = _chance(starts.chance_of_refusal)
+            fail(f"{card.model_id} may not start on {rig.spec} ({chance}): {starts.reason}")
+        return _status(result)
     assert alternatives is not None
     _print_unfit(card, result, alternatives)
     fail(f"{card.model_id} does not fit {rig.spec} as asked: {result.reason}")
-    return 1
+    return Status.NO
+
+
+def _status(result: Settled | Unfit) -> Status:
+    if isinstance(result, Unfit):
+        return Status.NO
+    return Status.YES if result.sure else Status.RISKY
 
 
 def _print_model_json(

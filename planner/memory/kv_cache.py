@@ -20,7 +20,7 @@ from planner.memory.block_size import (
     hybrid_block_sizes,
     packed_block_size,
 )
-from planner.memory.kv_groups import KVCacheGroup, block_bytes
+from planner.memory.kv_groups import KVCacheGroup, block_bytes, request_blocks
 from planner.memory.kv_specs import (
     WHOLE,
     KVCacheSpec,
@@ -185,16 +185,16 @@ def plan_kv_cache(
     )
     held = 1 if null_block else 0
 
-    def request_blocks(length: int) -> int:
-        return sum(group.blocks_per_request(length, in_flight_tokens) for group in groups)
+    def needs(length: int) -> int:
+        return request_blocks(groups, length, in_flight_tokens)
 
     if blocks_override is not None:
         available = [blocks_override * size for size in per_block]
     # Blocks a request may use on the tightest stage.
     usable = min(pool // size - held for pool, size in zip(available, per_block, strict=True))
-    longest = _longest(request_blocks, usable, max_model_len)
+    longest = _longest(needs, usable, max_model_len)
     length = max(1, longest) if auto_length and longest < max_model_len else max_model_len
-    blocks = request_blocks(length)
+    blocks = needs(length)
     needed = [(blocks + held) * size for size in per_block]
     shortfalls = [max(0, need - pool) for need, pool in zip(needed, available, strict=True)]
     worst = max(range(len(stages)), key=lambda stage: (shortfalls[stage], needed[stage]))
@@ -219,16 +219,16 @@ def dealt_tokens(num_blocks: int, groups: tuple[KVCacheGroup, ...]) -> int:
     return num_blocks // len(groups) * min(group.block_size for group in groups)
 
 
-def _longest(request_blocks: Callable[[int], int], usable: int, limit: int) -> int:
+def _longest(needs: Callable[[int], int], usable: int, limit: int) -> int:
     """Longest length up to `limit` whose blocks are usable; 0 if not even one token fits."""
-    if request_blocks(limit) <= usable:
+    if needs(limit) <= usable:
         return limit
-    if request_blocks(1) > usable:
+    if needs(1) > usable:
         return 0
     low, high = 1, limit
     while low < high:
         middle = (low + high + 1) // 2
-        if request_blocks(middle) <= usable:
+        if needs(middle) <= usable:
             low = middle
         else:
             high = middle - 1

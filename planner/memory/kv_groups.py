@@ -104,6 +104,11 @@ def group_layers(
         return (KVCacheGroup.of(_whole(cached)),)
 
 
+def request_blocks(groups: tuple[KVCacheGroup, ...], length: int, in_flight_tokens: int) -> int:
+    """Blocks that one request of `length` tokens takes from all groups."""
+    return sum(group.blocks_per_request(length, in_flight_tokens) for group in groups)
+
+
 def block_bytes(
     groups: tuple[KVCacheGroup, ...], layers: frozenset[int] | None, *, aligned: bool
 ) -> int:

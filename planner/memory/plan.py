@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hardware_db import Device, Rig
+from hardware_db import Rig
 from model_cards import ModelCard
 from planner.engine.backend import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
@@ -25,10 +25,17 @@ from planner.memory.activation import activation_peak
 from planner.memory.buffers import RankBuffers
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
+from planner.memory.free_memory import (
+    device_total,
+    free_at_start,
+    start_margin,
+    taken_at_start,
+)
 from planner.memory.kv_cache import KVCachePlan
+from planner.memory.kv_groups import request_blocks
 from planner.memory.kv_specs import WHOLE
 from planner.memory.loaded import LoadedModel, LoadedStage, load_model
-from planner.memory.verdict import Verdict, judge
+from planner.memory.verdict import Start, Verdict, judge
 from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
 
@@ -60,7 +67,7 @@ class MemoryPlan:
     release: Release
     device: DeviceFacts
     device_total: Quantity
-    device_free: Quantity  # when vLLM takes its snapshot
+    start: Start  # the check of free memory
     requested: Quantity  # total x gpu_memory_utilization
     backends: tuple[AttentionBackend, ...]
     ranks: tuple[RankMemory, ...]
@@ -77,6 +84,11 @@ class MemoryPlan:
         whole = [spec.block_size for spec in specs if spec.kind in WHOLE]
         sizes = whole or [spec.block_size for spec in specs]
         return min(sizes, default=0)
+
+    @property
+    def not_requested(self) -> Quantity:
+        """What vLLM leaves of the device."""
+        return self.device_total.times(1 - self.config.gpu_memory_utilization)
 
     @property
     def tightest(self) -> RankMemory:
@@ -97,8 +109,7 @@ class MemoryPlan:
         """Requests of `length` tokens each that the cache holds at once."""
 
         def held(plan: KVCachePlan) -> float:
-            in_flight = self.config.in_flight_tokens
-            blocks = sum(group.blocks_per_request(length, in_flight) for group in plan.groups)
+            blocks = request_blocks(plan.groups, length, self.config.in_flight_tokens)
             return plan.num_blocks / blocks if blocks else float("inf")
 
         return self._band(held)
@@ -151,8 +162,8 @@ def plan_memory(
         raise Refused([*broken, Refusal(error.kind, str(error))]) from error
     if loaded.problem is not None:
         broken.append(Refusal(RefusalKind.KV_LAYOUT, loaded.problem))
-    device_total = _device_total(slot)
-    requested = device_total.times(resolved.gpu_memory_utilization)
+    total_bytes = device_total(slot)
+    requested = total_bytes.times(resolved.gpu_memory_utilization)
     ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
     pools = [rank.kv_cache for rank in ranks]
     expected, low, high = (
@@ -163,16 +174,22 @@ def plan_memory(
             [pool.high for pool in pools],
         )
     )
-    free = _free_at_start(slot, device_total, device, config, release)
+    taken = taken_at_start(slot, device, release, config.tensor_parallel_size)
+    free = free_at_start(slot, taken)
+    margin = start_margin(slot, taken, resolved.gpu_memory_utilization)
     asked, why = requested, f"--gpu-memory-utilization {resolved.gpu_memory_utilization:g} asks for"
     if device.platform is Platform.CPU and resolved.kv_cache_memory_bytes is not None:
         asked, why = _allocated(ranks[0]), "the model and its KV cache take"
-    verdict = judge(broken, pools, expected, asked, why, free, resolved)
+        margin = free - asked
+    start = Start(margin, free, asked, why)
+    verdict = judge(broken, pools, expected, start, resolved)
     notes = [*rig.notes, *card.notes]
     if release.note:
         notes.append(release.note)
     if resolved.speculation is not None and resolved.speculation.note is not None:
         notes.append(resolved.speculation.note)
+    if needed < rig.gpu_count:
+        notes.append(f"GPUs in use: {needed} of {rig.gpu_count}")
     if rig.mixed:
         notes.append(f"mixed cards: the smallest, {slot.gpu.name}, bounds every rank")
     return MemoryPlan(
@@ -181,8 +198,8 @@ def plan_memory(
         config=resolved,
         release=release,
         device=device,
-        device_total=device_total,
-        device_free=free,
+        device_total=total_bytes,
+        start=start,
         requested=requested,
         backends=tuple(dict.fromkeys(loaded.backends.values())),
         ranks=tuple(ranks),
@@ -200,44 +217,6 @@ class Refused(PlanError):
     def __init__(self, refusals: list[Refusal]) -> None:
         super().__init__(refusals[0].reason)
         self.refusals = tuple(refusals)
-
-
-def _device_total(slot: Device) -> Quantity:
-    """The device's memory as vLLM reads it."""
-    assert slot.total_bytes is not None
-    memory = slot.gpu.memory
-    if slot.live or memory.total_low_bytes is None or memory.total_high_bytes is None:
-        basis = Basis.MEASURED if slot.live else Basis.EXACT
-        return Quantity(slot.total_bytes, slot.total_bytes, slot.total_bytes, basis, "device")
-    basis = Basis.CALIBRATED if memory.basis == "observed" else Basis.ESTIMATED
-    return Quantity(
-        slot.total_bytes,
-        min(memory.total_low_bytes, slot.total_bytes),
-        max(memory.total_high_bytes, slot.total_bytes),
-        basis,
-        f"{memory.basis} total of {slot.gpu.name}",
-    )
-
-
-def _free_at_start(
-    slot: Device,
-    device_total: Quantity,
-    device: DeviceFacts,
-    config: EngineConfig,
-    release: Release,
-) -> Quantity:
-    """Free memory when vLLM takes its snapshot: its own context and NCCL are already there."""
-    free = device_total
-    if slot.free_bytes is not None:
-        basis = Basis.MEASURED if slot.live else Basis.EXACT
-        free = Quantity(slot.free_bytes, slot.free_bytes, slot.free_bytes, basis, "free memory")
-    free = free - Quantity.exact(slot.reserve_bytes)
-    if device.platform is Platform.CPU:
-        return free
-    free = free - constant("context_gib", release).times(GIB)
-    if config.tensor_parallel_size > 1:
-        free = free - constant("context_tp_gib", release).times(GIB)
-    return free
 
 
 def _ranks(

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 
 from hardware_db import Rig
 from model_cards import ModelCard
+from planner.engine.defaults import resolve
+from planner.engine.device import Platform, device_facts
 from planner.engine.releases import Release, find_release
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
+from planner.memory.free_memory import start_margin, taken_at_start
+from planner.memory.kv_cache import dealt_tokens
+from planner.memory.kv_groups import request_blocks
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 
 if TYPE_CHECKING:
@@ -36,8 +41,8 @@ AXES = (
 class Sweep:
     """A grid of settings; every array has one dimension for each of `AXES`.
 
-    Where vLLM refuses a setting by a rule, or its cache cannot hold one request, `fits` is False;
-    a setting that breaks a rule has no cache at all.
+    Where vLLM refuses a setting by a rule, less is free at the start than is asked for, or the
+    cache cannot hold one request, `fits` is False; what breaks a rule has no cache at all.
     """
 
     axes: dict[str, tuple[object, ...]]
@@ -81,17 +86,17 @@ def sweep_memory(
     lengths = list(max_model_len)
     if not lengths or not shares:
         raise PlanError("a sweep needs at least one context length and one utilization")
-    shape = (
-        len(kv_cache_dtype),
-        len(max_num_seqs),
-        len(max_num_batched_tokens),
-        len(shares),
-        len(lengths),
+    axes = (kv_cache_dtype, max_num_seqs, max_num_batched_tokens, shares, lengths)
+    shape = tuple(len(axis) for axis in axes)
+    swept = Sweep(
+        dict(zip(AXES, map(tuple, axes), strict=True)),
+        kv_cache_bytes=np.zeros(shape),
+        num_blocks=np.zeros(shape, np.int64),
+        kv_tokens=np.zeros(shape, np.int64),
+        max_concurrency=np.zeros(shape),
+        fits=np.zeros(shape, bool),
+        fits_surely=np.zeros(shape, bool),
     )
-    pools, low = np.zeros(shape), np.zeros(shape)
-    blocks, per_request = np.zeros(shape, np.int64), np.ones(shape, np.int64)
-    dealt = np.zeros(shape, np.int64)
-    fits, surely = np.zeros(shape, bool), np.zeros(shape, bool)
     limits = product(
         enumerate(kv_cache_dtype), enumerate(max_num_seqs), enumerate(max_num_batched_tokens)
     )
@@ -102,59 +107,99 @@ def sweep_memory(
             max_num_seqs=seqs,
             max_num_batched_tokens=batched,
             gpu_memory_utilization=shares[0],
-            max_model_len=min(lengths),
         )
-        try:
-            memory = plan_memory(card, rig, given, vllm=release)
-        except Refused:
-            continue
-        if memory.starts.breaks_a_rule:
-            continue
-        at = (d, s, t)
-        accepted = np.asarray(lengths) <= card.max_model_len
-        expected, lower, num_blocks, num_low = _pools(memory, shares)
-        pools[at], low[at] = expected[:, None], lower[:, None]
-        blocks[at] = np.where(accepted, num_blocks[:, None], 0)
-        needed = np.asarray([_request_blocks(memory, length) for length in lengths])
-        per_request[at] = np.maximum(needed, 1)
-        groups = memory.kv_cache.groups
-        if groups:
-            share = blocks[at] // len(groups)
-            dealt[at] = share * min(group.block_size for group in groups)
-        held = 1 if release.fact("null_block_reserved_in_fit_check") else 0
-        fits[at] = accepted & (needed <= num_blocks[:, None] - held)
-        surely[at] = accepted & (needed <= num_low[:, None] - held)
-    concurrency = blocks / per_request
-    tokens = (concurrency * np.asarray(lengths)).astype(np.int64)
-    if not release.fact("kv_tokens_by_concurrency"):
-        tokens = dealt
-    return Sweep(
-        dict(
-            zip(
-                AXES,
-                (
-                    tuple(kv_cache_dtype),
-                    tuple(max_num_seqs),
-                    tuple(max_num_batched_tokens),
-                    tuple(shares),
-                    tuple(lengths),
-                ),
-                strict=True,
-            )
-        ),
-        pools,
-        blocks,
-        tokens,
-        concurrency,
-        fits,
-        surely,
-    )
+        for alike in _of_one_batch(card, rig, given, release, lengths):
+            try:
+                longest = replace(given, max_model_len=max(lengths[index] for index in alike))
+                memory = plan_memory(card, rig, longest, vllm=release)
+            except Refused:
+                continue
+            if memory.starts.breaks_a_rule and len(alike) > 1:
+                # Perhaps only the length does.
+                shortest = replace(given, max_model_len=min(lengths[index] for index in alike))
+                memory = plan_memory(card, rig, shortest, vllm=release)
+            if not memory.starts.breaks_a_rule:
+                _fill(swept, (d, s, t), memory, shares, lengths, alike)
+    return swept
+
+
+def _of_one_batch(
+    card: ModelCard, rig: Rig, config: EngineConfig, release: Release, lengths: list[int]
+) -> list[list[int]]:
+    """Indices of the lengths by the batch limits that vLLM resolves with each."""
+    device = device_facts(rig.smallest.gpu)
+
+    def batch(length: int) -> tuple[int, int]:
+        resolved = resolve(card, device, replace(config, max_model_len=length), release)
+        return resolved.max_num_seqs, resolved.max_num_batched_tokens
+
+    if batch(min(lengths)) == batch(max(lengths)):  # neither limit ever falls with the length
+        return [list(range(len(lengths)))]
+    found: dict[tuple[int, int], list[int]] = {}
+    for index, length in enumerate(lengths):
+        found.setdefault(batch(length), []).append(index)
+    return list(found.values())
+
+
+def _fill(
+    swept: Sweep,
+    at: tuple[int, int, int],
+    memory: MemoryPlan,
+    shares: Sequence[float],
+    lengths: Sequence[int],
+    alike: Sequence[int],
+) -> None:
+    """What follows of one plan for every utilization and for the lengths with these indices."""
+    import numpy as np
+
+    release, groups = memory.release, memory.kv_cache.groups
+    pools, blocks, blocks_low = _pools(memory, shares)
+    of_length = [lengths[index] for index in alike]
+    accepted = np.asarray(of_length) <= memory.card.max_model_len
+    in_flight = memory.config.in_flight_tokens
+    needed = np.asarray([request_blocks(groups, length, in_flight) for length in of_length])
+    held = 1 if release.fact("null_block_reserved_in_fit_check") else 0
+    num_blocks = np.where(accepted, blocks[:, None], 0)
+    concurrency = num_blocks / np.maximum(needed, 1)
+    if release.fact("kv_tokens_by_concurrency") or not groups:
+        tokens = (concurrency * np.asarray(of_length)).astype(np.int64)
+    else:
+        tokens = np.where(accepted, [[dealt_tokens(int(n), groups)] for n in blocks], 0)
+    free, surely_free = _starts(memory, shares)
+    where = np.ix_(*([index] for index in at), range(len(shares)), alike)
+    box = (1, 1, 1, len(shares), len(of_length))
+    for array, values in (
+        (swept.kv_cache_bytes, np.broadcast_to(pools[:, None], box[3:])),
+        (swept.num_blocks, num_blocks),
+        (swept.kv_tokens, tokens),
+        (swept.max_concurrency, concurrency),
+        (swept.fits, accepted & free & (needed <= blocks[:, None] - held)),
+        (swept.fits_surely, accepted & surely_free & (needed <= blocks_low[:, None] - held)),
+    ):
+        array[where] = values.reshape(box)
+
+
+def _starts(
+    memory: MemoryPlan, shares: Sequence[float]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For every utilization, one a row: whether so much is expected to be free, and surely is."""
+    import numpy as np
+
+    slot = memory.rig.smallest
+    tensor_parallel = memory.config.given.tensor_parallel_size
+    taken = taken_at_start(slot, memory.device, memory.release, tensor_parallel)
+    margins = [start_margin(slot, taken, share) for share in shares]
+    if memory.config.kv_cache_memory_bytes is not None and memory.device.platform is Platform.CPU:
+        margins = [memory.start.margin] * len(shares)
+    checks = [memory.start.with_margin(margin) for margin in margins]
+    expected = np.asarray([[check.margin.value >= 0] for check in checks])
+    return expected, np.asarray([[check.surely_passes] for check in checks])
 
 
 def _pools(
     memory: MemoryPlan, shares: Sequence[float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """For every utilization: the tightest pool, its lower end, and the blocks in both."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """For every utilization: the tightest pool, and the blocks in it and at its lower end."""
     import numpy as np
 
     more = np.asarray(shares) - memory.config.gpu_memory_utilization
@@ -169,10 +214,4 @@ def _pools(
     override = memory.config.given.num_gpu_blocks_override
     if override is not None:
         whole, least = np.full_like(whole, override), np.full_like(least, override)
-    return values.min(0), lows.min(0), whole.min(0), least.min(0)
-
-
-def _request_blocks(memory: MemoryPlan, length: int) -> int:
-    """Blocks of one request of `length` tokens over all groups."""
-    in_flight = memory.config.in_flight_tokens
-    return sum(group.blocks_per_request(length, in_flight) for group in memory.kv_cache.groups)
+    return values.min(0), whole.min(0), least.min(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from planner.engine.defaults import ResolvedConfig
@@ -49,24 +49,48 @@ class Verdict:
         return self.answer is Answer.YES
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first check: what vLLM finds free on the device against what it asks of it."""
+
+    margin: Quantity  # free beyond what is asked
+    free: Quantity
+    asked: Quantity
+    why: str  # what it is asked for
+
+    def with_margin(self, margin: Quantity) -> Start:
+        """The same check with another margin."""
+        return replace(self, margin=margin)
+
+    @property
+    def surely_passes(self) -> bool:
+        """Whether hardly any chance is left that it fails."""
+        return self.margin.chance_below(0) <= _SURE
+
+    @property
+    def reason(self) -> str:
+        """Why it fails, or may."""
+        free = f"({max(0, self.free.value) / GIB:.2f} GiB)"
+        asked = f"what {self.why} ({self.asked.value / GIB:.2f} GiB)"
+        if self.margin.value < 0:
+            return f"free memory at start {free} is less than {asked}"
+        return f"free memory at start {free} may turn out to be less than {asked}"
+
+
 def judge(
     broken: Sequence[Refusal],
     pools: Sequence[Quantity],
     kv: KVCachePlan,
-    asked: Quantity,
-    why: str,
-    free: Quantity,
+    start: Start,
     config: ResolvedConfig,
 ) -> Verdict:
     """The verdict on a budget.
 
-    `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank,
-    `asked` and `free` what vLLM asks of the device (`why` says what it is for) and finds there at
-    start.
+    `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank.
     """
     if broken:
         return Verdict(Answer.NO, broken[0], 1.0)
-    start_check = (asked - free).chance_below(0)  # that what is asked is free
+    start_check = 1 - start.margin.chance_below(0)  # that what is asked is free
     need = kv.needed_bytes
     if config.given.num_gpu_blocks_override is not None:
         kv_check = 0.0 if kv.fits else 1.0
@@ -78,11 +102,7 @@ def judge(
         return Verdict(Answer.YES, None, refusal)
     answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
     if 1 - start_check > kv_check:
-        kind = RefusalKind.FREE_MEMORY
-        reason = (
-            f"free memory at start ({max(0, free.value) / GIB:.2f} GiB) is less than what {why} "
-            f"({asked.value / GIB:.2f} GiB)"
-        )
+        kind, reason = RefusalKind.FREE_MEMORY, start.reason
     else:
         kind = RefusalKind.KV_ROOM
         reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)
@@ -97,7 +117,8 @@ def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
             f"weights and activations leave no memory for the KV cache: "
             f"{-pool.value / GIB:.2f} GiB too much on each GPU"
         )
+    left = f"{pool.value / GIB:.2f} GiB are left"
     return (
         f"one request of {kv.max_model_len} tokens needs {need / GIB:.2f} GiB of KV cache on each "
-        f"GPU; {pool.value / GIB:.2f} GiB are left"
+        f"GPU; {left if pool.value < need else f'about {left}, perhaps less'}"
     )

@@ -50,7 +50,7 @@ def find_alternatives(
             others.append(_with_longest_context(other, rig, requirements, release))
     shorter = _with_longest_context(card, rig, requirements, release)
     return Alternatives(
-        shorter if isinstance(shorter.result, Settled) else None,
+        shorter if isinstance(shorter.result, Settled) and shorter.result.sure else None,
         tuple(_one_of_each_format(others, requirements)),
         _on_more_gpus(card, rig, requirements, release),
     )
@@ -62,18 +62,19 @@ def _with_longest_context(
     """The checkpoint as asked, else with the longest context (halving) that works."""
     context = requirements.context_for(card)
     first = settle(card, rig, requirements, release)
-    if isinstance(first, Settled):
+    if isinstance(first, Settled) and first.sure:
         return Checkpoint(card, first, context)
-    nearest = first.nearest
-    if nearest is None or first.excess_bytes > nearest.kv_cache.needed_bytes:
-        return Checkpoint(card, first, context)  # even without a cache it would not fit
+    if isinstance(first, Unfit):
+        nearest = first.nearest
+        if nearest is None or first.excess_bytes > nearest.kv_cache.needed_bytes:
+            return Checkpoint(card, first, context)  # even without a cache it would not fit
     length = context
     while length > _SHORTEST_CONTEXT:
         length = max(_SHORTEST_CONTEXT, length * 3 // 4 // 256 * 256)
         if length < requirements.workload.total_tokens:
             break
         result = settle(card, rig, replace(requirements, context=length), release)
-        if isinstance(result, Settled):
+        if isinstance(result, Settled) and result.sure:
             reasons = {**result.reasons, "max_model_len": f"less than {context}, so that it fits"}
             return Checkpoint(card, replace(result, reasons=reasons), length)
     return Checkpoint(card, first, context)
@@ -110,7 +111,7 @@ def _on_more_gpus(
         if len(rig.devices) == 1 and slot.gpu.vendor not in ("custom", "cpu"):
             larger = find_rig(spec)
         result = settle(card, larger, requirements, release)
-        if isinstance(result, Settled):
+        if isinstance(result, Settled) and result.sure:
             return spec, result
         count *= 2
     return None

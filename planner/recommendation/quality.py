@@ -7,6 +7,7 @@ below the joint standard error mean nothing; models within it are tied.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from math import hypot
@@ -31,6 +32,8 @@ _PENALTY: Final = {
     "mxfp4": "mxfp4",
 }
 _BANDS: Final = ((3e9, "<3B"), (6e9, "3-6B"), (16e9, "6-16B"), (80e9, "16-80B"))
+# "-9b", "-35b-a3b", "-e4b", "-8x7b"
+_SIZE: Final = re.compile(r"[-_](?:\d+x|e)?\d+(?:\.\d+)?[bm](?:-a\d+(?:\.\d+)?b)?(?![a-z0-9])")
 _INT4_EXTRA_ERROR: Final = 1.0  # points; most published pairs come from whoever quantized
 
 
@@ -141,3 +144,8 @@ def quantized(quality: Quality, weight_format: str, parameters: int) -> Quality:
         quality.evidence,
         quality.newest_evidence,
     )
+
+
+def series(model_id: str) -> str:
+    """A model's name without its size: what Qwen3.5-4B and Qwen3.5-9B have in common."""
+    return _SIZE.sub("", model_id.lower())

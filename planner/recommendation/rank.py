@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import hypot
 from typing import Final
 
 from hardware_db import Rig
@@ -14,7 +15,7 @@ from planner.engine.releases import Release, find_release
 from planner.engine.rules import is_emulated
 from planner.errors import PlanError
 from planner.quantity import Quantity
-from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models
+from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models, series
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, settle
 from planner.recommendation.variants import (
@@ -26,8 +27,12 @@ from planner.recommendation.variants import (
 
 # A checkpoint that loses no more than this many points is as good as the original.
 _AS_GOOD_POINTS: Final = 0.3
-# Tokens a thinking model writes for each token of an answer that does not think aloud.
-_THINKING_TOKENS: Final = 4
+# So many models are looked at however few are shown, so that the order does not depend on that.
+_FEWEST: Final = 12
+# Share of the joint error of two models of a series that tells them apart.
+_SIBLING_ERROR: Final = 0.5
+# Slower than people read, a model of a series does not stand before its smaller siblings.
+_READING_PACE: Final = 10.0  # tokens/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def recommend(
     found: list[Choice] = []
     misses: list[tuple[int, str, str]] = []
     for model in _by_quality(requirements.use_case):
-        if len(found) >= limit:
+        if len(found) >= max(limit, _FEWEST) and not _rivals(model, found, requirements):
             break
         if model.total_parameters * SMALLEST_BYTES > room:
             continue
@@ -88,7 +93,13 @@ def recommend(
         elif choice is not None:
             misses.append((model.total_parameters, model.model_id, choice))
     smallest = min(misses)[1:] if misses and not found else None
-    return Recommendation(rig, requirements, release, in_tiers(found), smallest)
+    return Recommendation(rig, requirements, release, in_tiers(found)[:limit], smallest)
+
+
+def _rivals(model: RatedModel, found: list[Choice], requirements: Requirements) -> bool:
+    """Whether a model may be as good as the best found, so that speed would decide."""
+    best = max((choice.quality for choice in found), key=lambda quality: quality.score)
+    return model.quality(requirements.use_case).tied_with(best)
 
 
 def _room(rig: Rig) -> int:
@@ -128,11 +139,16 @@ def best_checkpoint(
         )
         if works and quality.score < max(c.quality.score for c in works) - _AS_GOOD_POINTS:
             continue  # a better one works already
-        settled = settle(card, rig, requirements, release)
+        thinks = quality.mode == "thinking"
+        asked = requirements.thinking(card) if thinks else requirements
+        settled = settle(card, rig, asked, release)
         if not isinstance(settled, Settled):
             reason = settled.reason
             continue
-        answer = _seconds(settled, quality)
+        if not settled.sure:
+            reason = settled.memory.starts.reason
+            continue
+        answer = _seconds(settled)
         works.append(Choice(model.model_id, card, quality, model.released, settled, answer, 0))
     if not works:
         return reason
@@ -170,15 +186,12 @@ def _throughput(choice: Choice) -> float:
     return speed.total.value if speed is not None else -choice.card.weight_bytes
 
 
-def _seconds(settled: Settled, quality: Quality) -> Quantity | None:
-    """Predicted time for one answer."""
+def _seconds(settled: Settled) -> Quantity | None:
+    """Predicted time for one answer, thinking included."""
     speed = settled.speed
     if speed is None:
         return None
-    tokens = speed.workload.output_tokens
-    if quality.mode == "thinking":
-        tokens *= _THINKING_TOKENS
-    seconds = speed.tpot.times(tokens)
+    seconds = speed.tpot.times(speed.workload.output_tokens)
     return seconds + speed.ttft if speed.ttft is not None else seconds
 
 
@@ -192,9 +205,29 @@ def in_tiers(choices: Iterable[Choice]) -> tuple[Choice, ...]:
         best = left[0].quality
         tied = [choice for choice in left if choice.quality.tied_with(best)]
         left = [choice for choice in left if not choice.quality.tied_with(best)]
-        tied.sort(key=_preference)
-        ordered += [replace(choice, tier=tier) for choice in tied]
+        ordered += [replace(choice, tier=tier) for choice in _fastest_first(tied)]
     return tuple(ordered)
+
+
+def _fastest_first(tied: list[Choice]) -> list[Choice]:
+    """Choices of one tier, the fastest first, but none before a sibling that is clearly better."""
+    ordered: list[Choice] = []
+    for choice in sorted(tied, key=_preference):
+        better = [c for c in tied if c not in ordered and _clearly_better(c, choice)]
+        ordered += sorted(better, key=_preference)
+        if choice not in ordered:
+            ordered.append(choice)
+    return ordered
+
+
+def _clearly_better(choice: Choice, other: Choice) -> bool:
+    """Whether a model of the same series is better: most of the two errors is one and the same."""
+    if series(choice.base_id) != series(other.base_id):
+        return False
+    joint = hypot(choice.quality.error, other.quality.error)
+    speed = choice.settled.speed
+    usable = speed is None or speed.per_user.value >= _READING_PACE
+    return usable and choice.quality.score - other.quality.score > _SIBLING_ERROR * joint
 
 
 def _preference(choice: Choice) -> tuple[float, str, str]:

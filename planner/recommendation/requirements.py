@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from model_cards import ModelCard
@@ -10,6 +10,8 @@ from planner.errors import PlanError
 from planner.workload import Workload, check_count
 
 DEFAULT_CONTEXT: Final = 16384
+# Tokens a thinking model writes for each token of an answer that does not think aloud.
+_THINKING_TOKENS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,18 @@ class Requirements:
         if self.context is not None:
             return self.context
         return max(DEFAULT_CONTEXT, self.workload.total_tokens)
+
+    def thinking(self, card: ModelCard) -> Requirements:
+        """The same with room for a model that thinks aloud before it answers.
+
+        Answers to reasoning tasks are that long already; none is longer than the context.
+        """
+        if self.use_case == "reasoning":
+            return self
+        room = self.context_for(card) - self.workload.prompt_tokens
+        tokens = min(self.workload.output_tokens * _THINKING_TOKENS, room)
+        longer = max(tokens, self.workload.output_tokens)
+        return replace(self, workload=replace(self.workload, output_tokens=longer))
 
     def context_for(self, card: ModelCard) -> int:
         """The context to plan a model with."""

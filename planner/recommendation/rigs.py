@@ -45,7 +45,7 @@ def rigs_for(
                 break
             spec = gpu.slug if count == 1 else f"{count}x{gpu.slug}"
             result = settle(card, find_rig(spec), requirements, release)
-            if isinstance(result, Settled):
+            if isinstance(result, Settled) and result.sure:
                 price = hourly_price(gpu)
                 found.append(
                     RigChoice(spec, gpu, count, result, None if price is None else price * count)

@@ -1,44 +1,40 @@
 """The best settings for one checkpoint on a rig: parallel layout, context, cache and batch.
 
-vLLM's defaults are kept wherever they do; each departure has a reason that is shown with the
-command. Layouts are compared by predicted throughput under the workload.
+vLLM's defaults are kept wherever they do. Layouts are compared by predicted throughput under the
+workload.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import floor
 
 from hardware_db import Rig
 from model_cards import ModelCard
-from model_cards.card import ANY_LENGTH
-from planner.engine.attention import attention_backends, backend_problem
-from planner.engine.defaults import resolve
-from planner.engine.device import Platform, device_facts
-from planner.engine.refusal import RefusalKind
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.engine_config import EngineConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
+from planner.recommendation.settings import frugal_settings, usual_settings
 from planner.speed.step import MissingFact, SpeedEstimate, predict_speed
 
-# Request limits tried in order, where vLLM's own default leaves too little cache.
-_SEQUENCE_LIMITS = (64, 16)
-_RAISED_UTILIZATION = 0.95
 # A faster layout must be this much faster to be worth more GPUs.
 _WORTH_MORE_GPUS = 1.05
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Settings that work: the plan, its speed, and why each setting is not vLLM's default."""
+    """Settings that work, or may: the plan, its speed, and why each is not vLLM's default."""
 
     memory: MemoryPlan
     speed: SpeedEstimate | None  # None where it cannot be predicted
     reasons: dict[str, str]  # by EngineConfig field
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is expected to start; else vLLM may refuse."""
+        return self.memory.starts.answer is Answer.YES
 
     @property
     def config(self) -> EngineConfig:
@@ -60,6 +56,9 @@ def settle(
 ) -> Settled | Unfit:
     """The best working settings of `card` on `rig`, else why there are none."""
     workload = requirements.workload
+    if not card.converses:  # the lengths asked for are those of a conversation
+        workload = replace(workload, prompt_tokens=1, output_tokens=1)
+        requirements = replace(requirements, workload=workload)
     if workload.total_tokens > requirements.context_for(card):
         return Unfit(
             f"requests of {workload.prompt_tokens} + {workload.output_tokens} tokens are longer "
@@ -74,7 +73,7 @@ def settle(
         if isinstance(result, Unfit):
             if unfit is None or _closer(result, unfit):
                 unfit = result
-        elif best is None or _better(result, best):
+        elif best is None or (result.sure, _better(result, best)) > (best.sure, False):
             best = result
     if best is not None:
         return best
@@ -109,150 +108,53 @@ def _settle_layout(
     tensor: int,
     pipeline: int,
 ) -> Settled | Unfit:
-    config, reasons = _usual(card, rig, requirements, release, tensor, pipeline)
+    config, reasons = usual_settings(card, rig, requirements, release, tensor, pipeline)
+    risky: list[tuple[float, MemoryPlan, dict[str, str]]] = []
     try:
         nearest = plan_memory(card, rig, config, vllm=release)
-        if _works(nearest, requirements):
-            return Settled(nearest, speed_or_none(nearest, requirements), reasons)
-        if _final(nearest) or _hopeless(nearest):
-            return _unfit(nearest, requirements)
-        for batches in _frugal(card, rig, requirements, release, config, reasons):
-            works: tuple[MemoryPlan, dict[str, str]] | None = None
-            for frugal, why in batches:  # the largest batch that works
-                memory = plan_memory(card, rig, frugal, vllm=release)
-                if not _works(memory, requirements):
-                    break
-                works = memory, why
-            if works is not None:
-                memory, why = works
-                return Settled(memory, speed_or_none(memory, requirements), why)
-            if excess_bytes(memory) < excess_bytes(nearest):
-                nearest = memory
     except Refused as error:
         return Unfit(str(error), None, 0)
+    if _works(nearest, requirements):
+        return _settled(nearest, requirements, reasons)
+    if nearest.starts.breaks_a_rule or _hopeless(nearest):
+        return _unfit(nearest, requirements)
+    if _may_work(nearest, requirements):
+        risky.append((nearest.starts.chance_of_refusal, nearest, reasons))
+    for batches in frugal_settings(card, rig, requirements, release, config, reasons):
+        works: tuple[MemoryPlan, dict[str, str]] | None = None
+        for frugal, why in batches:  # the largest batch that works
+            try:
+                memory = plan_memory(card, rig, frugal, vllm=release)
+            except Refused:
+                break
+            if not _works(memory, requirements):
+                if _may_work(memory, requirements):
+                    risky.append((memory.starts.chance_of_refusal, memory, why))
+                if excess_bytes(memory) < excess_bytes(nearest):
+                    nearest = memory
+                break
+            works = memory, why
+        if works is not None:
+            return _settled(works[0], requirements, works[1])
+    if risky:
+        _, memory, why = min(risky, key=lambda each: each[0])
+        return _settled(memory, requirements, why)
     return _unfit(nearest, requirements)
 
 
-def _usual(
-    card: ModelCard,
-    rig: Rig,
-    requirements: Requirements,
-    release: Release,
-    tensor: int,
-    pipeline: int,
-) -> tuple[EngineConfig, dict[str, str]]:
-    """vLLM's defaults for what is asked, and the reasons of the settings."""
-    context = requirements.context_for(card)
-    reasons = {"max_model_len": _length_reason(card, requirements, context)}
-    if tensor > 1:
-        reasons["tensor_parallel_size"] = f"splits every layer over {tensor} GPUs"
-    if pipeline > 1:
-        reasons["pipeline_parallel_size"] = f"splits the layers into {pipeline} stages"
-    config = EngineConfig(
-        tensor_parallel_size=tensor, pipeline_parallel_size=pipeline, max_model_len=context
-    )
-    utilization, why = _utilization(rig, release)
-    if why is not None:
-        reasons["gpu_memory_utilization"] = why
-        config = replace(config, gpu_memory_utilization=utilization)
-    config, at_once = _for_all_at_once(
-        card, rig, config, requirements.workload.concurrency, release
-    )
-    return config, reasons | at_once
-
-
-def _frugal(
-    card: ModelCard,
-    rig: Rig,
-    requirements: Requirements,
-    release: Release,
-    config: EngineConfig,
-    reasons: dict[str, str],
-) -> Iterator[Iterator[tuple[EngineConfig, dict[str, str]]]]:
-    """Ever more frugal settings than `config`, each with batches from the smallest up."""
-    concurrency = requirements.workload.concurrency
-    limits: list[int | None] = [None]
-    if config.max_num_seqs is None:
-        limits = [*sorted({s for s in (*_SEQUENCE_LIMITS, concurrency) if s >= concurrency}), None]
-    default = float(release.fact("gpu_memory_utilization"))
-    raised = config.gpu_memory_utilization is None and default < _RAISED_UTILIZATION
-
-    def batches(
-        given: EngineConfig, why: dict[str, str]
-    ) -> Iterator[tuple[EngineConfig, dict[str, str]]]:
-        for limit in limits:
-            if limit is None:
-                yield given, why
-            else:
-                smaller = "a smaller batch, so that its buffers leave room"
-                yield replace(given, max_num_seqs=limit), {**why, "max_num_seqs": smaller}
-
-    for kv_dtype in ("auto", "fp8"):
-        if kv_dtype == "fp8":
-            if not _may_use_fp8_kv(card, rig):
-                return
-            config = replace(config, kv_cache_dtype="fp8")
-            reasons = {**reasons, "kv_cache_dtype": "halves the KV cache; 16 bit leaves too little"}
-        yield batches(config, reasons)
-        if raised:
-            yield batches(
-                replace(config, gpu_memory_utilization=_RAISED_UTILIZATION),
-                {**reasons, "gpu_memory_utilization": "more than the default, to fit"},
-            )
-
-
-def _for_all_at_once(
-    card: ModelCard, rig: Rig, config: EngineConfig, concurrency: int, release: Release
-) -> tuple[EngineConfig, dict[str, str]]:
-    """Room in the batch for every request, where vLLM's default limits have less; with reasons."""
-    default = resolve(card, device_facts(rig.smallest.gpu), config, release)
-    reasons = {}
-    if default.max_num_seqs < concurrency:
-        config = replace(config, max_num_seqs=concurrency)
-        reasons["max_num_seqs"] = "the requests at a time that were asked for"
-        if default.max_num_batched_tokens < concurrency:
-            config = replace(config, max_num_batched_tokens=concurrency)
-            reasons["max_num_batched_tokens"] = "no less than --max-num-seqs"
-    return config, reasons
-
-
-def _length_reason(card: ModelCard, requirements: Requirements, context: int) -> str:
-    if requirements.context is not None:
-        return "the context asked for"
-    if context == card.max_model_len:
-        return "all the model has"
-    limit = "no limit" if card.max_model_len == ANY_LENGTH else f"up to {card.max_model_len}"
-    return f"enough for {requirements.use_case}; the model has {limit}"
-
-
-def _utilization(rig: Rig, release: Release) -> tuple[float, str | None]:
-    """vLLM's default, or less where other programs hold memory."""
-    default = float(release.fact("gpu_memory_utilization"))
-    slot = rig.smallest
-    if slot.total_bytes is None or (slot.free_bytes is None and not slot.reserve_bytes):
-        return default, None
-    free = slot.free_bytes if slot.free_bytes is not None else slot.total_bytes
-    free -= slot.reserve_bytes
-    context_bytes = 0.7 * 2**30  # CUDA context with its band; it comes out of what is free
-    share = floor((free - context_bytes) / slot.total_bytes * 100) / 100
-    if share >= default or share <= 0:
-        return default, None
-    return share, "as much as is free"
-
-
-def _may_use_fp8_kv(card: ModelCard, rig: Rig) -> bool:
-    device = device_facts(rig.smallest.gpu)
-    if device.platform is not Platform.CUDA or card.kv_cache_dtype is not None:
-        return False
-    if (device.capability or (0, 0)) < (8, 9):
-        return False  # below Ada it is emulated; possible, but never recommended
-    backends = attention_backends(card, device, "fp8")
-    return backend_problem(card, device, "fp8", backends) is None
+def _settled(memory: MemoryPlan, requirements: Requirements, reasons: dict[str, str]) -> Settled:
+    return Settled(memory, speed_or_none(memory, requirements), reasons)
 
 
 def _works(memory: MemoryPlan, requirements: Requirements) -> bool:
-    if memory.starts.answer is not Answer.YES:
-        return False
+    return memory.starts.answer is Answer.YES and _holds(memory, requirements)
+
+
+def _may_work(memory: MemoryPlan, requirements: Requirements) -> bool:
+    return memory.starts.answer is Answer.RISKY and _holds(memory, requirements)
+
+
+def _holds(memory: MemoryPlan, requirements: Requirements) -> bool:
     held = memory.requests_at(requirements.workload.total_tokens)
     return held.value >= requirements.workload.concurrency
 
@@ -260,12 +162,6 @@ def _works(memory: MemoryPlan, requirements: Requirements) -> bool:
 def excess_bytes(memory: MemoryPlan) -> float:
     """What is missing on each GPU for one request of full length; negative if it is there."""
     return memory.kv_cache.needed_bytes - memory.tightest.kv_cache.value
-
-
-def _final(memory: MemoryPlan) -> bool:
-    """Whether vLLM refuses for a reason that no other try can mend: a rule, too little free."""
-    refusal = memory.starts.refusal
-    return refusal is not None and refusal.kind is not RefusalKind.KV_ROOM
 
 
 def _hopeless(memory: MemoryPlan) -> bool:

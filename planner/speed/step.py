@@ -67,6 +67,8 @@ def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
         raise MissingFact(f"memory bandwidth of {slot.gpu.name} is not known: no speed")
     if any(rank.parts.offloaded for rank in memory.ranks):
         raise MissingFact("speed with weights in host memory was not measured: no speed")
+    if memory.config.speculation is not None:
+        raise MissingFact("speed with speculative decoding is not modelled yet: no speed")
     if memory.config.pooling:
         raise MissingFact("a pooling model writes no tokens: no speed")
     if memory.card.has_cross_attention:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model_cards.caches import Attention, AttentionKind
+from model_cards.caches import Attention, AttentionKind, RecurrentState
 from model_cards.card import ModelCard
 from model_cards.modules import Bulk, Experts
 from planner.engine.kv_cache_dtypes import cached_token_bytes
+from planner.memory.kv_specs import state_bytes
 from planner.memory.plan import MemoryPlan
 from planner.memory.weights import RankWeights
 
@@ -17,7 +18,7 @@ class Traffic:
     """One decode step of a batch, on one rank."""
 
     weight_bytes: float
-    kv_bytes: float
+    kv_bytes: float  # of the KV cache, and of recurrent states
     flops: float
 
 
@@ -36,6 +37,15 @@ def decode_traffic(
         kv_bytes_read(attention, memory, context) for attention in card.attention_layers
     )
     ranks = memory.config.given.tensor_parallel_size
+    kv += (
+        batch
+        * 2
+        * sum(  # recurrent states are read and written again
+            state_bytes(cache, ranks, memory.config.dtype_bytes)
+            for cache in card.caches()
+            if isinstance(cache, RecurrentState)
+        )
+    )
     return Traffic(weights, kv, 2 * card.active_parameters / ranks * batch)
 
 

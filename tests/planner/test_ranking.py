@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import pairwise
 from math import hypot
 
 import pytest
+from launches import bundled
 
-from hardware_db import find_rig
+from hardware_db import all_gpus, find_rig
 from model_cards.sources.bundled import find_entry
 from planner import PlanError, Recommendation, Requirements, recommend
+from planner.engine.releases import find_release
+from planner.recommendation.quality import series
 from planner.recommendation.rank import Choice
-from planner.workload import use_case_workload
+from planner.recommendation.settle import Settled, settle
+from planner.workload import Workload, use_case_workload
 
 RIGS = ["4090", "3060", "2x3090", "a100-80gb", "8xh100-sxm", "mi300x", "cpu:64GiB@80", "4090+3090",
         "custom:23.5GiB@1008,bf16=165,cc=8.9"]  # fmt: skip
@@ -108,7 +113,7 @@ def test_every_model_once(rig: str) -> None:
 @pytest.mark.parametrize("rig", RIGS)
 def test_tiers(rig: str) -> None:
     """A tier is everything that cannot be told from its best: less than the joint standard error
-    apart. Inside, the faster answer comes first."""
+    apart. Inside, the faster answer comes first, but for a smaller model of the same series."""
     choices = everything(rig)
     tiers: dict[int, list[Choice]] = {}
     for choice in choices:
@@ -125,8 +130,19 @@ def test_tiers(rig: str) -> None:
             for best in bests
         ]
         left = [choice for choice in left if choice not in members]
-        times = [c.seconds_per_answer.value for c in members if c.seconds_per_answer is not None]
-        assert times == sorted(times)
+        for sooner, later in pairwise(members):
+            before, after = sooner.seconds_per_answer, later.seconds_per_answer
+            if before is None or after is None or before.value <= after.value:
+                continue
+            names = {series(c.base_id) for c in members[members.index(sooner) :]}
+            assert series(sooner.base_id) in names - {""}
+            faster = [
+                c
+                for c in members[members.index(sooner) + 1 :]
+                if series(c.base_id) == series(sooner.base_id)
+                and c.quality.score < sooner.quality.score
+            ]
+            assert faster, sooner.model_id
 
 
 @pytest.mark.parametrize("limit", [1, 5, 12])
@@ -134,6 +150,59 @@ def test_limits(limit: int) -> None:
     few = {choice.base_id for choice in ranking("4090", limit).choices}
     assert len(few) == limit
     assert few <= {choice.base_id for choice in everything("4090")}
+
+
+@pytest.mark.parametrize("rig", ["h100", "t4", "3060", "4090", "mi300x"])
+def test_the_winner_does_not_depend_on_how_many_are_shown(rig: str) -> None:
+    best = everything(rig)[0].model_id
+    for limit in (1, 3, 12):
+        assert ranking(rig, limit).choices[0].model_id == best
+
+
+@pytest.mark.parametrize(
+    ("model_id", "name"),
+    [("Qwen/Qwen3.5-9B", "qwen/qwen3.5"), ("Qwen/Qwen3.5-35B-A3B", "qwen/qwen3.5"),
+     ("google/gemma-4-E4B-it", "google/gemma-4-it"), ("google/gemma-4-31B-it", "google/gemma-4-it"),
+     ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mistralai/mixtral-instruct-v0.1"),
+     ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-instruct"),
+     ("openai/gpt-oss-120b", "openai/gpt-oss")],
+)  # fmt: skip
+def test_series(model_id: str, name: str) -> None:
+    assert series(model_id) == name
+
+
+def test_a_larger_model_of_a_series_is_not_behind_a_smaller_one_that_is_clearly_worse() -> None:
+    """On a T4 Qwen3.5-9B writes 25 tokens/s, faster than people read."""
+    names = [choice.base_id for choice in everything("t4")]
+    assert names.index("Qwen/Qwen3.5-9B") < names.index("Qwen/Qwen3.5-4B")
+
+
+@pytest.mark.parametrize(
+    "slug",
+    [
+        gpu.slug
+        for gpu in all_gpus()
+        if gpu.vendor == "nvidia"
+        and (gpu.memory.total_bytes or 0) > 4 * 2**30
+        and (gpu.compute_capability or (0, 0)) >= (7, 5)
+    ],
+)
+def test_every_gpu_of_4_gib_runs_something(slug: str) -> None:
+    card = bundled("Qwen/Qwen3-0.6B")
+    requirements = Requirements(use_case_workload("chat"), "chat")
+    settled = settle(card, find_rig(slug), requirements, find_release("0.33.0"))
+    assert isinstance(settled, Settled)
+    assert settled.sure
+
+
+def test_models_that_think_get_room_for_it() -> None:
+    asked = Requirements(Workload(1024, 384), "chat")
+    card = bundled("Qwen/Qwen3-8B")
+    assert asked.thinking(card).workload == Workload(1024, 4 * 384)
+    short = Requirements(Workload(1024, 384), "chat", context=2048)
+    assert short.thinking(card).workload == Workload(1024, 1024)
+    reasoning = Requirements(Workload(1024, 4096), "reasoning")
+    assert reasoning.thinking(card) == reasoning
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -13,10 +13,10 @@ from hardware_db import find_rig
 from planner import EngineConfig, plan_memory, sweep_memory
 
 LENGTHS = [1000, 4096, 32768, 40000]
-SEQS = [None, 16, 300]
+SEQS = [None, 1, 16, 300]
 TOKENS = [None, 2048, 5000]
 DTYPES = ["auto", "fp8"]
-SHARES = [None, 0.5, 0.85, 0.95]
+SHARES = [None, 0.5, 0.85, 0.95, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,8 @@ SHARES = [None, 0.5, 0.85, 0.95]
      ("nvidia/Qwen3.6-35B-A3B-NVFP4", "5090", {}),
      ("Qwen/Qwen3-8B", "4090", {"kv_cache_memory_bytes": 5 * 2**30}),
      ("Qwen/Qwen3-8B", "4090", {"num_gpu_blocks_override": 700}),
+     ("openai/gpt-oss-20b", "h100", {}),
+     ("Qwen/Qwen3-8B", "4060", {"enable_chunked_prefill": False}),
      ("meta-llama/Llama-3.3-70B-Instruct", "4xa100-sxm4-80gb",
       {"tensor_parallel_size": 2, "pipeline_parallel_size": 2})],
 )  # fmt: skip
@@ -60,8 +62,9 @@ def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[s
         assert sweep.kv_tokens[at] == plan.tokens
         assert sweep.max_concurrency[at] == pytest.approx(plan.concurrency)
         assert sweep.kv_cache_bytes[at] == pytest.approx(memory.tightest.kv_cache.value, abs=8)
-        assert bool(sweep.fits[at]) == plan.fits
-        assert bool(sweep.fits_surely[at]) == memory.kv_cache_low.fits
+        assert bool(sweep.fits[at]) == (plan.fits and memory.start.margin.value >= 0)
+        surely = memory.kv_cache_low.fits and memory.start.surely_passes
+        assert bool(sweep.fits_surely[at]) == surely
 
 
 def test_requests_of_full_length() -> None:
