@@ -26,7 +26,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "output_tokens", "concurrency"):
-            check_count(name, getattr(self, name))
+            check_count(name.replace("_", " "), getattr(self, name))
 
     @property
     def total_tokens(self) -> int:

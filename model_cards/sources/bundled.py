@@ -13,7 +13,7 @@ from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.facts import Facts
-from model_cards.pooling import PoolingFiles
+from model_cards.pooling import PoolingFiles, Projection
 from model_cards.quantization.presets import usual_settings
 from model_cards.sources.folding import unfold
 
@@ -111,11 +111,11 @@ def _variants() -> dict[str, list[str]]:
 
 
 def near_misses(model_id: str, count: int = 3) -> list[str]:
-    """Ids of the snapshot that look like `model_id`."""
+    """Ids of the snapshot's models, drafts apart, that look like `model_id`."""
     from difflib import get_close_matches  # slow to import, needed for errors only
 
     wanted = model_id.lower()
-    known = _lines()
+    known = [key for key, line in _lines().items() if '"kind":"draft"' not in line]
     name = wanted.rpartition("/")[2]
     by_name = [key for key in known if key.rpartition("/")[2] == name]
     close = by_name or get_close_matches(wanted, known, n=count, cutoff=0.6)
@@ -168,7 +168,8 @@ def bundled_pooling(model_id: str) -> PoolingFiles | None:
     given = row.get("pooling") if row is not None else None
     if given is None:
         return None
-    return PoolingFiles("method" in given, **given)
+    layers = tuple(Projection(*layer) for layer in given.get("projections", ()))
+    return PoolingFiles("method" in given, **{**given, "projections": layers})
 
 
 def _ancestry(row: dict[str, Any]) -> list[dict[str, Any]]:

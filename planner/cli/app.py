@@ -60,16 +60,18 @@ app.command()(schema)
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     prepare_streams()
-    command = typer.main.get_command(app)
+    program = typer.main.get_command(app)
     try:
-        result = command.main(
+        result = program.main(
             list(arguments) if arguments is not None else None,
             prog_name="vplan",
             standalone_mode=False,
         )
         sys.stdout.flush()
     except TyperException as error:
-        fail(f"{error.format_message().strip().rstrip('.')}. See vplan --help.")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "vplan"
+        fail(f"{error.format_message().strip().rstrip('.')}. See {command} --help.")
         return Status.BAD_INPUT
     except (HardwareError, CardError, PlanError) as error:
         fail(str(error))

@@ -7,8 +7,9 @@ from rich.text import Text
 
 from planner.cli.console import console, show
 from planner.cli.format import gib, gib_band
+from planner.engine.device import Platform
 from planner.memory.plan import MemoryPlan, RankMemory
-from planner.quantity import Quantity, total
+from planner.quantity import Quantity
 
 _WIDTH = 72
 # A letter a part, so that the bar reads without colours.
@@ -30,6 +31,8 @@ def print_budget(memory: MemoryPlan) -> None:
     total = memory.device_total.value
     stages = len(memory.ranks)
     each = "GPU" if memory.config.given.world_size == 1 else "each GPU"
+    if memory.device.platform is Platform.CPU:
+        each = "the machine"
     where = f"{each}, tightest of {stages} stages" if stages > 1 else each
     console().print(f"Memory of {where}: {gib(total)} GiB, as vLLM sees it")
     console().print(_bar(parts, total))
@@ -55,10 +58,7 @@ def _parts(memory: MemoryPlan, rank: RankMemory) -> list[tuple[str, Quantity]]:
     if rank.graphs_counted:
         parts.append(("G", rank.cuda_graphs))
     parts.append(("K", rank.kv_cache))
-    spent = memory.requested
-    if not memory.kv_cache.groups:  # vLLM takes nothing for a cache then
-        spent = total(quantity for _, quantity in parts)
-    parts.append((".", memory.device_total - spent))
+    parts.append((".", memory.left_over))
     return [(letter, quantity) for letter, quantity in parts if quantity.value]
 
 

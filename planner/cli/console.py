@@ -71,6 +71,15 @@ def say(text: str = "", style: str | None = None) -> None:
     console().print(text, style=style)
 
 
+def say_item(text: str) -> None:
+    """An entry of a list: what does not fit in its line goes on below its text."""
+    from rich.table import Table
+
+    row = Table.grid(padding=(0, 1))
+    row.add_row(" -", text)
+    console().print(row)
+
+
 def say_verbatim(text: str) -> None:
     """Text that must not be wrapped, because it is copied."""
     console().print(text, soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,6 +14,8 @@ from model_cards.errors import CardError
 from model_cards.sources.bundled import entries, open_bundled
 from planner.cli.console import print_json, say, show
 from planner.cli.format import gib, short_count
+
+_FULL: Final = "32bit"
 
 
 def models(
@@ -28,9 +30,9 @@ def models(
 ) -> None:
     """List the bundled models, or show what a checkpoint holds."""
     if name is not None:
-        listed = [i for i in _ids() if name.lower() in i.lower()]
+        listed = [i for i in _ids(drafts=True) if name.lower() in i.lower()]
         exact = any(i.lower() == name.lower() for i in listed)
-        if exact or not listed or "/" in name or as_json:
+        if exact or not listed or "/" in name:
             card = open_card(name, offline=offline)
             if as_json:
                 _print_json([card])
@@ -44,10 +46,13 @@ def models(
         _print_json(cards)
     else:
         _list(cards)
+        if name is None:
+            heads = len(_ids(drafts=True)) - len(listed)
+            say(f"Not listed: {heads} drafts for speculative decoding; part of a name finds them.")
 
 
-def _ids() -> list[str]:
-    return [entry.model_id for entry in entries() if entry.kind != "draft"]
+def _ids(*, drafts: bool = False) -> list[str]:
+    return [entry.model_id for entry in entries() if drafts or entry.kind != "draft"]
 
 
 def _bundled(ids: list[str]) -> Iterator[ModelCard]:
@@ -80,7 +85,7 @@ def _list(cards: list[ModelCard]) -> None:
         table.add_row(
             card.model_id,
             short_count(card.parameters),
-            card.format_kind,
+            _stored_as(card),
             gib(card.weight_bytes),
             "" if card.exact else "~",
         )
@@ -102,8 +107,10 @@ def _show(card: ModelCard) -> None:
     active = f", {short_count(card.active_parameters)} of them active" if card.is_moe else ""
     table.add_row("parameters", f"{card.parameters:,}{active}")
     table.add_row(
-        "weights", f"{gib(card.weight_bytes)} GiB as {card.format_kind} ({card.fidelity.value})"
+        "weights", f"{gib(card.weight_bytes)} GiB as {_stored_as(card)} ({card.fidelity.value})"
     )
+    if _stored_as(card) == _FULL:
+        table.add_row("", "vLLM serves them in bfloat16, half of that")
     if card.checkpoint_bytes is not None:
         table.add_row("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
     table.add_row("layers", _layers(card))
@@ -118,6 +125,12 @@ def _show(card: ModelCard) -> None:
     for note in card.notes:
         table.add_row("note", note)
     show(table)
+
+
+def _stored_as(card: ModelCard) -> str:
+    """The format of the checkpoint: what is called 16 bit may be stored in twice as many."""
+    full = card.dtype == "float32" and card.format_kind == "16bit"
+    return _FULL if full else card.format_kind
 
 
 def _layers(card: ModelCard) -> str:

@@ -9,12 +9,14 @@ import typer
 from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard, open_card
 from planner.cli.budget import print_budget
-from planner.cli.console import fail, print_json, say, say_verbatim, show
+from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
 from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_band, short_count
 from planner.cli.status import Status
 from planner.command.render import render_command
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import is_emulated
+from planner.errors import PlanError
+from planner.memory.plan import MemoryPlan
 from planner.quantity import Basis
 from planner.recommendation.alternatives import Alternatives, Checkpoint, find_alternatives
 from planner.recommendation.rank import Choice, Recommendation
@@ -104,6 +106,8 @@ def _rig(
     except NoGpuDetected:
         if model is None:
             raise
+        if free_memory is not None or reserve is not None:
+            raise PlanError("--free-memory and --reserve are about a GPU: give it, --gpu") from None
         return None
 
 
@@ -281,7 +285,10 @@ def _model_on_rig(
         return _status(result)
     assert alternatives is not None
     _print_unfit(card, result, alternatives)
-    fail(f"{card.model_id} does not fit {rig.spec} as asked: {result.reason}")
+    missing = f"{gib(result.excess_bytes)} GiB are missing on each GPU"
+    too_large = result.nearest is not None and _is_too_large(result.nearest)
+    reason = missing if too_large else result.reason
+    fail(f"{card.model_id} does not fit {rig.spec} as asked: {reason}")
     return Status.NO
 
 
@@ -323,32 +330,38 @@ def _print_model_json(
 
 def _print_unfit(card: ModelCard, result: Unfit, alternatives: Alternatives) -> None:
     say(f"{card.model_id} ({card.format_kind}) does not fit", style="bold")
-    say(result.reason)
     nearest = result.nearest
-    if nearest is not None and nearest.tightest.kv_cache.value <= 0:
+    if nearest is not None and _is_too_large(nearest):
         rank = nearest.tightest
         say(
-            f"Weights take {gib_band(rank.weights)} GiB of the {gib(nearest.requested.value)} GiB "
-            "that vLLM asks of each GPU; with the cache of one request it is "
-            f"{gib(result.excess_bytes)} GiB too much."
+            f"Weights alone take {gib_band(rank.weights)} GiB, and vLLM asks for "
+            f"{gib(nearest.requested.value)} GiB of each GPU. With activations and the cache of "
+            f"one request {gib(result.excess_bytes)} GiB are missing."
         )
+    else:
+        say(result.reason)
     say("\nWhat would work:")
     found = False
     if alternatives.shorter is not None and isinstance(alternatives.shorter.result, Settled):
         found = True
-        say(f"  the same with --context {alternatives.shorter.context}")
+        say_item(f"the same with --context {alternatives.shorter.context}")
     for checkpoint in alternatives.checkpoints:
         found = found or isinstance(checkpoint.result, Settled)
-        say(f"  {_checkpoint_line(checkpoint)}")
+        say_item(_checkpoint_line(checkpoint))
     if alternatives.more_gpus is not None:
         found = True
-        say(f"  --gpu {alternatives.more_gpus[0]} serves it as asked")
+        say_item(f"--gpu {alternatives.more_gpus[0]} serves it as asked")
     if not found:
-        say("  nothing among its known checkpoints, on up to 16 of these GPUs")
+        say_item("nothing among its known checkpoints, on up to 16 of these GPUs")
     works = [c for c in alternatives.checkpoints if isinstance(c.result, Settled)]
     if works and isinstance(works[0].result, Settled):
         say(f"\n{works[0].card.model_id} on this hardware:", style="bold")
         _print_plan(works[0].result)
+
+
+def _is_too_large(nearest: MemoryPlan) -> bool:
+    """Whether nothing but memory is missing, and not even for a cache is any left."""
+    return not nearest.starts.breaks_a_rule and nearest.tightest.kv_cache.value <= 0
 
 
 def _checkpoint_line(checkpoint: Checkpoint) -> str:
@@ -358,8 +371,9 @@ def _checkpoint_line(checkpoint: Checkpoint) -> str:
         sure = "surely fits" if not card.exact else "fits"  # the band leaves little certain
         tokens = short_band(result.memory.kv_tokens)
         return f"{name}: {sure} with a context of {checkpoint.context:,}; {tokens} KV tokens"
-    if result.excess_bytes > 0:
-        return f"{name}: no, with one request {gib(result.excess_bytes)} GiB too much on each GPU"
+    broken = result.nearest is not None and result.nearest.starts.breaks_a_rule
+    if result.excess_bytes > 0 and not broken:
+        return f"{name}: no, {gib(result.excess_bytes)} GiB are missing on each GPU"
     return f"{name}: no, {result.reason}"
 
 

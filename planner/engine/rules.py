@@ -23,7 +23,6 @@ from planner.engine.releases import Release
 
 # Lowest compute capability of a quantization method in the stock wheel (get_min_capability).
 _MIN_CAPABILITY = {"awq": (7, 5), "gptq": (7, 5), "compressed-tensors": (7, 5)}
-_WHEEL_MIN_CAPABILITY = (7, 5)
 _WITHOUT_NVFP4 = (Platform.CPU, Platform.XPU)
 
 
@@ -32,7 +31,7 @@ def refusals(
 ) -> tuple[Refusal, ...]:
     """Why vLLM would not start, most basic first; empty if no rule is broken."""
     found = [
-        (RefusalKind.WHEEL, _wheel(device)),
+        (RefusalKind.WHEEL, _wheel(device, release)),
         (RefusalKind.OPTION, _options(config, release)),
         (RefusalKind.ARCHITECTURE, _architecture(card, release)),
         (RefusalKind.RUNNER, runner_problem(card, config.given)),
@@ -60,15 +59,28 @@ def is_emulated(card: ModelCard, device: DeviceFacts) -> bool:
     return card.format_kind == "nvfp4" and device.platform is Platform.ROCM
 
 
-def _wheel(device: DeviceFacts) -> str | None:
-    if device.platform is Platform.CUDA and device.capability is not None:
-        major, minor = device.capability
-        if device.capability < _WHEEL_MIN_CAPABILITY:
-            return (
-                f"the vLLM wheel has no kernels for compute capability {major}.{minor}; "
-                "it needs 7.5 (Turing) or newer"
-            )
-    return None
+def _wheel(device: DeviceFacts, release: Release) -> str | None:
+    least = release.fact("wheel_min_capability")
+    if least is None or device.platform is not Platform.CUDA or device.capability is None:
+        return None
+    if device.capability >= tuple(least):
+        return None
+    return (
+        f"the wheel of vLLM {release.name} has no kernels for compute capability "
+        f"{device.capability[0]}.{device.capability[1]}; it needs {least[0]}.{least[1]} or newer"
+    )
+
+
+def unexamined(device: DeviceFacts, release: Release) -> str | None:
+    """What is not known of a release on this device, in one sentence."""
+    if release.fact("wheel_min_capability") is not None or device.capability is None:
+        return None
+    if device.platform is not Platform.CUDA or device.capability >= (7, 5):
+        return None
+    return (
+        f"whether the wheel of vLLM {release.name} has kernels for compute capability "
+        f"{device.capability[0]}.{device.capability[1]} was not examined"
+    )
 
 
 def _options(config: ResolvedConfig, release: Release) -> str | None:

@@ -1,8 +1,8 @@
 """The activation peak of vLLM's profile run: the largest of the passes it makes.
 
 vLLM runs a dummy batch of `max_num_batched_tokens` tokens through the layers, then samples one
-row for each of `max_num_seqs` requests, or pools the whole batch. On most launches the sampler is the peak: its buffers are
-requests x vocabulary, not split over ranks.
+row for each of `max_num_seqs` requests, or pools the whole batch. On most launches the sampler is
+the peak: its buffers are requests x vocabulary, not split over ranks.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ def activation_peak(
     text = text_pass(card, config, release)
     if not last_stage:  # no sampler before the last pipeline stage
         return text
-    if config.pooling:
-        last = pooler_pass(card, config)
-    else:
-        last = sampler_pass(card, config, release)
+    last = pooler_pass(card, config) if config.pooling else sampler_pass(card, config, release)
     return last if last.value >= text.value else text
 
 

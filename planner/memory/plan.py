@@ -17,7 +17,7 @@ from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.refusal import Refusal, RefusalKind, Unloadable
 from planner.engine.releases import Release, find_release
-from planner.engine.rules import refusals
+from planner.engine.rules import refusals, unexamined
 from planner.engine.served import as_served
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
@@ -86,9 +86,15 @@ class MemoryPlan:
         return min(sizes, default=0)
 
     @property
-    def not_requested(self) -> Quantity:
-        """What vLLM leaves of the device."""
-        return self.device_total.times(1 - self.config.gpu_memory_utilization)
+    def left_over(self) -> Quantity:
+        """What vLLM leaves of the device: what it does not ask for, or need without a cache."""
+        if self.kv_cache.groups:
+            return self.device_total.times(1 - self.config.gpu_memory_utilization)
+        rank = self.tightest
+        spent = [rank.weights, Quantity.exact(rank.buffers.total), rank.activation, rank.non_torch]
+        if rank.graphs_counted:
+            spent.append(rank.cuda_graphs)
+        return self.device_total - total(spent)
 
     @property
     def tightest(self) -> RankMemory:
@@ -188,6 +194,7 @@ def plan_memory(
         notes.append(release.note)
     if resolved.speculation is not None and resolved.speculation.note is not None:
         notes.append(resolved.speculation.note)
+    notes += filter(None, [unexamined(device, release)])
     if needed < rig.gpu_count:
         notes.append(f"GPUs in use: {needed} of {rig.gpu_count}")
     if rig.mixed:

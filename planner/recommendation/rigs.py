@@ -34,6 +34,8 @@ def rigs_for(
     """
     found = []
     weights = card.weight_bytes
+    if card.dtype == "float32":  # served in 16 bits
+        weights //= 2
     for gpu in all_gpus():
         total = gpu.memory.total_bytes
         if total is None or gpu.vendor != "nvidia" or gpu.category not in _CATEGORIES:

@@ -35,9 +35,9 @@ WRONG = [
     ((*ON, "--concurrency", "-1"), ["concurrency", "-1"]),
     ((*ON, "--concurrency", "0"), ["concurrency", "0"]),
     ((*ON, "--concurrency", "99999999999999999999"), ["concurrency", "2,147,483,647"]),
-    ((*ON, "--prompt-tokens", "0"), ["prompt_tokens", "0"]),
-    ((*ON, "--prompt-tokens", "99999999999999999999"), ["prompt_tokens"]),
-    ((*ON, "--output-tokens", "-4"), ["output_tokens", "-4"]),
+    ((*ON, "--prompt-tokens", "0"), ["prompt tokens", "0"]),
+    ((*ON, "--prompt-tokens", "99999999999999999999"), ["prompt tokens"]),
+    ((*ON, "--output-tokens", "-4"), ["output tokens", "-4"]),
     ((*ON, "--limit", "0"), ["limit", "0"]),
     ((*ON, "--limit", "-3"), ["limit", "-3"]),
     ((*ON, "--use-case", "poetry"), ["poetry", "chat", "agent"]),
@@ -51,7 +51,7 @@ WRONG = [
     ((*ON, "--free-memory", "99GiB"), ["99.00 GiB", "23.63 GiB"]),
     ((*ON, "--reserve", "99GiB"), ["99.00 GiB", "23.63 GiB"]),
     ((*ON, "--reserve", "some"), ["some"]),
-    ((*ON, "--no-such-option"), ["--no-such-option", "vplan --help"]),
+    ((*ON, "--no-such-option"), ["--no-such-option", "vplan recommend --help"]),
     ((*ON, "extra"), ["extra"]),
     ((*ON, "--context"), ["--context"]),
     (("frobnicate",), ["frobnicate", "vplan --help"]),
@@ -115,7 +115,7 @@ def test_a_config_that_is_no_text(vplan_here: Vplan, tmp_path: Path) -> None:
      (("recommend", "--gpu", "3x"), ["2x3090"]),
      ((*MODEL, "Qwen/Qwen3-8"), ["Qwen/Qwen3-8B"]),
      ((*ON, "--context", "0"), ["context"]),
-     ((*ON, "--no-such-option"), ["vplan --help"])],
+     ((*ON, "--no-such-option"), ["vplan recommend --help"])],
 )  # fmt: skip
 def test_one_line_from_the_installed_command(arguments: tuple[str, ...], words: list[str]) -> None:
     assert_one_line(vplan(*arguments), words)
