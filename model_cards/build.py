@@ -19,7 +19,14 @@ from model_cards.errors import UnmodelledQuantization
 from model_cards.facts import Facts
 from model_cards.modules import NO_HEAD, Embedding
 from model_cards.output_head import drafting_head, has_own_head
-from model_cards.pooling import NOT_POOLED, Pooling, base_names, read_pooling, without_head
+from model_cards.pooling import (
+    NOT_POOLED,
+    Pooling,
+    base_names,
+    is_causal,
+    read_pooling,
+    without_head,
+)
 from model_cards.quantization import quantization_method, quantization_settings, read_scheme
 from model_cards.quantization.online import VERIFIED, OnlineScheme, is_online
 from model_cards.quantization.scheme import QuantScheme
@@ -28,7 +35,13 @@ from model_cards.stand_in import stand_in
 
 # Model classes that heed `is_causal`.
 _BIDIRECTIONAL = frozenset(
-    {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+    {
+        "Gemma3TextModel",
+        "LlamaForCausalLM",
+        "MistralForCausalLM",
+        "Qwen2ForCausalLM",
+        "Qwen3ForCausalLM",
+    }
 )
 
 
@@ -88,7 +101,6 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
         final=body.final,
         lm_head=body.lm_head,
         rotary=body.rotary,
-        buffers_bytes=body.buffers_bytes,
         embedding_on_every_stage=body.embedding_on_every_stage,
         output_on_every_stage=body.output_on_every_stage,
         max_intermediate_size=body.max_intermediate_size,
@@ -133,7 +145,7 @@ def _as_pooled(body: Body, config: Config) -> Body:
     if body.lm_head is not None and without_head(architecture):
         body = replace(body, lm_head=NO_HEAD)
     heeds = not _BIDIRECTIONAL.isdisjoint((architecture, *base_names(architecture)))
-    if heeds and not config.text.boolean("is_causal", True):
+    if heeds and not is_causal(config):
         body = replace(body, layers=bidirectional(body.layers))
     return body
 

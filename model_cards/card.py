@@ -85,7 +85,6 @@ class Draft:
     own_lm_head: bool = False
     rotary: tuple[RotaryCache, ...] = ()
     towers: tuple[Tower, ...] = ()
-    buffers_bytes: int = 0
     hidden_size: int | None = None  # None: the target's
     vocab_size: int | None = None  # None: the target's
     index_topk: int = 0  # tokens that its own buffer of picks has room for
@@ -157,7 +156,6 @@ class ModelCard:
     final: tuple[Module, ...]  # after the last layer, before the head
     lm_head: Embedding | None  # None: tied to the embedding
     rotary: tuple[RotaryCache, ...] = ()
-    buffers_bytes: int = 0  # small buffers of the model object itself, on every stage
     # vLLM's class does not leave them out of the other pipeline stages:
     embedding_on_every_stage: bool = False
     output_on_every_stage: bool = False  # final norm and head
@@ -287,6 +285,11 @@ class ModelCard:
     def has_cross_attention(self) -> bool:
         """Whether it is a decoder that reads what an encoder made of its input."""
         return any(attention.kind is AttentionKind.CROSS for attention in self.attention_kinds)
+
+    @property
+    def converses(self) -> bool:
+        """Whether it answers text with text: it neither pools nor listens, as vLLM runs it."""
+        return not self.pooling.pools and not self.has_cross_attention
 
     @cached_property
     def attention_kinds(self) -> tuple[Attention, ...]:

@@ -20,6 +20,12 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "num_attention_heads": "n_head",
         "num_hidden_layers": "n_layer",
     },
+    "nomic_bert": {
+        "hidden_size": "n_embd",
+        "intermediate_size": "n_inner",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    },
     "whisper": {"hidden_size": "d_model"},
     "qwen3_moe": {"num_experts": "num_local_experts"},  # as transformers 5 writes it
     "qwen3_vl_moe_text": {"num_experts": "num_local_experts"},
@@ -86,6 +92,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "llama": {"max_position_embeddings": 2048},
     "lfm2": {"max_position_embeddings": 128000},
     "nemotron_h": {"max_position_embeddings": 4096},
+    "nomic_bert": {"max_position_embeddings": 2048, "type_vocab_size": 2},
     "olmo2": {"max_position_embeddings": 2048},
     "olmo3": {"max_position_embeddings": 2048, "sliding_window": 4096},
     "opt": {"max_position_embeddings": 2048, "tie_word_embeddings": True},

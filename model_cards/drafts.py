@@ -117,7 +117,6 @@ def as_draft(card: ModelCard, method: str) -> Draft:
         own_lm_head=head.own_lm_head and card.lm_head is not None,
         rotary=card.rotary,
         towers=card.towers,
-        buffers_bytes=card.buffers_bytes,
         hidden_size=card.hidden_size,
         vocab_size=card.vocab_size,
         unreadable=card.unreadable,

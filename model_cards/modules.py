@@ -156,6 +156,9 @@ class Embedding:
 NO_HEAD: Final = Embedding("lm_head", 0, 0)  # of a network that gives hidden states only
 
 
+AS_LONG_AS_PROMPTS: Final = 0  # rows of a table that has `max_model_len` of them
+
+
 @dataclass(frozen=True, slots=True)
 class RotaryCache:
     """A precomputed cos/sin table: a buffer of every pipeline stage, not in the checkpoint.

@@ -55,16 +55,27 @@ GENERATES: Final = PoolingClass()  # the class of a language model, which an ada
 
 
 @dataclass(frozen=True, slots=True)
+class Projection:
+    """A dense layer of Sentence Transformers behind the pooled states."""
+
+    inputs: int
+    outputs: int
+    bias: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class PoolingFiles:
     """What files beside config.json say of pooling.
 
-    `modules`: modules.json names a pooling layer, whose kind is `method` if it is known.
+    `modules`: modules.json names a pooling layer, whose kind is `method` if it is known, and
+    perhaps `projections`.
     """
 
     modules: bool = False
     method: str | None = None
     max_seq_length: int | None = None  # sentence_bert_config.json
     model_max_length: int | None = None  # tokenizer_config.json
+    projections: tuple[Projection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,7 @@ class Pooling:
     method: str = "LAST"
     encoder_only: bool = False
     labels: int = _LABELS
+    projections: tuple[Projection, ...] = ()
 
     @property
     def pools(self) -> bool:
@@ -104,15 +116,22 @@ def read_pooling(config: Config, of: PoolingClass, files: PoolingFiles | None) -
     pools = of.native or (files is not None and files.modules)
     pools = pools or (by_name and name not in _GENERATIVE)
     convert = matched[2] if matched is not None and by_name else "embed"
-    causal = config.boolean("is_causal", True) and config.text.boolean("is_causal", True)
     return Pooling(
         "pooling" if pools else "generate",
         "none" if of.native else convert,
         of.native,
         (files.method if files is not None else None) or of.method,
-        of.method == "CLS" or not causal,
+        of.method == "CLS" or not is_causal(config),
         _labels(config),
+        files.projections if files is not None else (),
     )
+
+
+def is_causal(config: Config) -> bool:
+    """Whether tokens attend only to those before them; EmbeddingGemma says it in its own way."""
+    if config.boolean("use_bidirectional_attention", False):
+        return False
+    return config.boolean("is_causal", True) and config.text.boolean("is_causal", True)
 
 
 def base_names(architecture: str) -> Iterator[str]:

@@ -45,6 +45,16 @@ _MODERNBERT = {
     "position_embedding_type": "absolute",
     "vocab_size": 50368,
 }
+_GTE = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 8192,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "position_embedding_type": "rope",
+    "type_vocab_size": 1,
+    "vocab_size": 250048,
+}
 _QWEN3 = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
@@ -106,9 +116,18 @@ def _row(
     method: str | None = None,
     length: int | None = None,
     tokenizer: int | None = None,
+    projections: list[tuple[int, int, bool]] | None = None,
 ) -> dict[str, Any]:
-    """One model: `method` and `length` from Sentence Transformers' files, `tokenizer` its limit."""
-    pooling = {"method": method, "max_seq_length": length, "model_max_length": tokenizer}
+    """One model: `method` and `length` from Sentence Transformers' files, `tokenizer` its limit.
+
+    `projections` are its dense layers: inputs, outputs, whether they have a bias.
+    """
+    pooling = {
+        "method": method,
+        "max_seq_length": length,
+        "model_max_length": tokenizer,
+        "projections": projections,
+    }
     row = {
         "id": model_id,
         "kind": "target",
@@ -162,6 +181,26 @@ WRITTEN: list[dict[str, Any]] = [
     _row("Alibaba-NLP/gte-reranker-modernbert-base", "apache-2.0",
          {**_MODERNBERT, **_ONE, "architectures": ["ModernBertForSequenceClassification"],
           "torch_dtype": "float16"}, tokenizer=8192),
+    _row("Alibaba-NLP/gte-multilingual-base", "apache-2.0",
+         {**_GTE, "architectures": ["NewModel"], "model_type": "new",
+          "rope_scaling": {"factor": 8.0, "type": "ntk"}, "rope_theta": 20000,
+          "torch_dtype": "float16"}, "CLS", 8192) | {"parameters": 305368320},
+    _row("Snowflake/snowflake-arctic-embed-m-v2.0", "apache-2.0",
+         {**_GTE, "architectures": ["GteModel"], "model_type": "gte", "rope_theta": 160000,
+          "torch_dtype": "float32"}, "CLS", 8192),
+    _row("nomic-ai/nomic-embed-text-v1.5", "apache-2.0",
+         {"architectures": ["NomicBertModel"], "model_type": "nomic_bert",
+          "activation_function": "swiglu", "mlp_fc1_bias": False, "mlp_fc2_bias": False,
+          "n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "n_positions": 8192,
+          "qkv_proj_bias": False, "rotary_emb_base": 1000, "torch_dtype": "float32",
+          "type_vocab_size": 2, "vocab_size": 30528}, "MEAN", 8192),
+    _row("google/embeddinggemma-300m", "gemma",
+         {**_size(768, 1152, 3, 24), "architectures": ["Gemma3TextModel"],
+          "model_type": "gemma3_text", "head_dim": 256, "max_position_embeddings": 2048,
+          "num_key_value_heads": 1, "rope_local_base_freq": 10000.0, "rope_theta": 1000000.0,
+          "sliding_window": 512, "sliding_window_pattern": 6, "torch_dtype": "float32",
+          "use_bidirectional_attention": True, "vocab_size": 262144}, "MEAN", 2048,
+         projections=[(768, 3072, False), (3072, 768, False)]),
     _row("Qwen/Qwen3-Reranker-0.6B", "apache-2.0", {**_QWEN3_SMALL, "vocab_size": 151669}),
     _row("tomaarsen/Qwen3-Reranker-0.6B-seq-cls", "apache-2.0",
          {**_QWEN3_SMALL, **_ONE, "vocab_size": 151669,

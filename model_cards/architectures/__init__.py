@@ -41,6 +41,7 @@ _FAMILIES: Final = {
     "GemmaForCausalLM": "gemma",
     "Gemma2ForCausalLM": "gemma",
     "Gemma3ForCausalLM": "gemma",
+    "Gemma3TextModel": "gemma",
     "Gemma3ForConditionalGeneration": "gemma3_mm",
     "Gemma3nForConditionalGeneration": "gemma3n",
     "MixtralForCausalLM": "mixtral",
@@ -132,6 +133,10 @@ _FAMILIES: Final = {
     "XLMRobertaForSequenceClassification": "bert",
     "XLMRobertaForTokenClassification": "bert",
     "WhisperForConditionalGeneration": "whisper",
+    "GteModel": "bert_rope",
+    "GteNewModel": "bert_rope",
+    "GteNewForSequenceClassification": "bert_rope",
+    "NomicBertModel": "bert_rope",
     "ModernBertModel": "modernbert",
     "ModernBertForSequenceClassification": "modernbert",
 }

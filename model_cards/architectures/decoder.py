@@ -43,7 +43,6 @@ class Body:
     rotary: tuple[RotaryCache, ...]
     max_intermediate_size: int
     experts_per_token: int = 0
-    buffers_bytes: int = 0
     embedding_on_every_stage: bool = False
     output_on_every_stage: bool = False
     beside: tuple[Module, ...] = ()

@@ -15,11 +15,11 @@ from model_cards.architectures.decoder import (
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import RotaryCache, Tensor
+from model_cards.modules import Buffer, RotaryCache, Tensor
 from model_cards.quantization.scheme import QuantScheme
 
-# The embedding's normalizer, one bf16 scalar of the model object on every stage.
-_NORMALIZER_BYTES = 2
+# One number that the model object multiplies the embedding by, on every stage.
+_NORMALIZER = Buffer("normalizer", 1)
 # Base frequency of sliding layers.
 _LOCAL_BASE = 10_000.0
 
@@ -61,7 +61,7 @@ def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
         head,
         rotary_tables(config) if generation >= 3 else (rotary_cache(config),),
         max_intermediate_size=intermediate,
-        buffers_bytes=_NORMALIZER_BYTES,
+        beside=(_NORMALIZER,),
     )
 
 

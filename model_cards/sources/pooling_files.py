@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from model_cards.config import MAX_CONFIG_BYTES, Config, read_json_object
 from model_cards.errors import BadConfig
-from model_cards.pooling import PoolingFiles
+from model_cards.pooling import PoolingFiles, Projection
 
 _MODULES: Final = "modules.json"
 _POOLING_TYPES: Final = frozenset(
     {
         "sentence_transformers.models.Pooling",
         "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+    }
+)
+_DENSE_TYPES: Final = frozenset(
+    {
+        "sentence_transformers.models.Dense",
+        "sentence_transformers.base.modules.dense.Dense",
+        "pylate.models.Dense.Dense",
     }
 )
 _LIMITS: Final = tuple(
@@ -36,29 +43,56 @@ def read_pooling_files(config: Config, find: Callable[[str], Path | None]) -> Po
 
     `find` gives the place of a file of the repository, None if it has no such file.
     """
-    kind = _pooling_layer(find)
+    modules = find(_MODULES)
+    listed = [] if modules is None else _read_list(modules)
+    kind = _pooling_layer(listed, find)
     max_seq_length = _first_limit(find)
     model_max_length = None
     if config.string("position_embedding_type", "") == "absolute":
         model_max_length = _limit(find("tokenizer_config.json"), "model_max_length")
     if kind is None and max_seq_length is None and model_max_length is None:
         return None
-    return PoolingFiles(kind is not None, kind or None, max_seq_length, model_max_length)
+    return PoolingFiles(
+        kind is not None,
+        kind or None,
+        max_seq_length,
+        model_max_length,
+        tuple(map(_projection, _settings(listed, _DENSE_TYPES, find))),
+    )
 
 
-def _pooling_layer(find: Callable[[str], Path | None]) -> str | None:
+def _pooling_layer(modules: list[Any], find: Callable[[str], Path | None]) -> str | None:
     """The kind of pooling that modules.json names, empty if it is not known, None without it."""
-    path = find(_MODULES)
-    if path is None:
-        return None
-    for module in _read_list(path):
-        if not isinstance(module, dict) or module.get("type") not in _POOLING_TYPES:
-            continue
-        folder = module.get("path")
-        inside = isinstance(folder, str) and _FOLDER.fullmatch(folder)
-        settings = find(f"{folder}/config.json") if inside else None
-        return _kind(Config(read_json_object(settings), str(settings))) if settings else ""
-    return None
+    named = any(_type(module) in _POOLING_TYPES for module in modules)
+    settings = next(_settings(modules, _POOLING_TYPES, find), None)
+    if settings is None:
+        return "" if named else None
+    return _kind(settings)
+
+
+def _settings(
+    modules: list[Any], types: frozenset[str], find: Callable[[str], Path | None]
+) -> Iterator[Config]:
+    """The settings of the modules of these types, as far as they are in the repository."""
+    for module in modules:
+        folder = module.get("path") if _type(module) in types else None
+        if isinstance(folder, str) and _FOLDER.fullmatch(folder):
+            path = find(f"{folder}/config.json")
+            if path is not None:
+                yield Config(read_json_object(path), str(path))
+
+
+def _type(module: Any) -> str:
+    kind = module.get("type") if isinstance(module, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _projection(settings: Config) -> Projection:
+    return Projection(
+        settings.integer("in_features"),
+        settings.integer("out_features"),
+        settings.boolean("bias", True),
+    )
 
 
 def _kind(settings: Config) -> str:

@@ -31,7 +31,7 @@ _HUGE_BYTES: Final = 160 * _GIB
 _LARGE_BYTES: Final = 70 * _GIB
 _KV_ON_SM100: Final = {"glm_moe_dsa": "fp8_e4m3", "glm5_next": "fp8", "glm5_next_text": "fp8"}
 _GB10: Final = (12, 1)
-_WITHOUT_FP16: Final = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4"})
+WITHOUT_FP16: Final = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +206,15 @@ def resolve(
 def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig, *, pooling: bool) -> str:
     """`--dtype auto`: the checkpoint's 16-bit type; fp32 becomes one, bf16 needs Ampere.
 
-    Of fp32 vLLM makes fp16 where it pools, save for models that overflow in it.
+    Of fp32 vLLM makes fp16 where it pools. Models that overflow in fp16 run in fp32 instead.
     """
     if config.dtype != "auto":
         return {"half": "float16", "float": "float32"}.get(config.dtype, config.dtype)
     if device.capability is not None and device.capability < (8, 0):
-        return "float16"
+        return "float32" if card.model_type in WITHOUT_FP16 else "float16"
     if card.dtype != "float32":
         return card.dtype
-    return "float16" if pooling and card.model_type not in _WITHOUT_FP16 else "bfloat16"
+    return "float16" if pooling and card.model_type not in WITHOUT_FP16 else "bfloat16"
 
 
 def _kv_cache_dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) -> str:
@@ -232,15 +232,13 @@ def _kv_cache_dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig) 
 def _prefix_caching(card: ModelCard, release: Release, *, pooling: bool) -> bool:
     """Whether prefixes are cached by default: not where nothing but states is cached.
 
-    Nor those of prompts that are pooled as a whole or from states, or that an encoder reads.
+    Nor those of prompts that are pooled as a whole, or that an encoder reads.
     """
-    if card.has_cross_attention:
-        return False
-    if pooling and (card.pooling.whole_prompts or card.states):
+    if card.has_cross_attention or (pooling and card.pooling.whole_prompts):
         return False
     if card.states and not release.fact("prefix_caching_of_hybrids"):
         return False
-    return bool(card.attention_layers)
+    return pooling or bool(card.attention_layers)
 
 
 def _batch(

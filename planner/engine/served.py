@@ -26,12 +26,32 @@ def as_served(card: ModelCard, config: EngineConfig) -> ModelCard:
         card = quantized_online(card, config.quantization)
     if is_packed(config.kv_cache_dtype) and not card.states:
         card = _with_native_ends(card)
-    if is_pooled(card, config) and not card.pooling.native:
-        card = _adapted(card, conversion(card, config))
+    if is_pooled(card, config):
+        card = _pooled(card, conversion(card, config))
     return card
 
 
 @lru_cache(maxsize=64)
+def _pooled(card: ModelCard, convert: str) -> ModelCard:
+    """A network as it is pooled.
+
+    Dense layers behind the embedding of a text are loaded twice: there are poolers of texts and
+    of tokens, in fp32.
+    """
+    embeds = convert == "embed"
+    if card.pooling.native:
+        embeds = not card.architecture.endswith(("Classification", "RewardModel"))
+    else:
+        card = _adapted(card, convert)
+    if not embeds or not card.pooling.projections:
+        return card
+    layers = tuple(
+        fp32_linear("dense", layer.inputs, layer.outputs, bias=layer.bias)
+        for layer in card.pooling.projections
+    )
+    return replace(card, beside=(*card.beside, *layers, *layers))
+
+
 def _adapted(card: ModelCard, convert: str) -> ModelCard:
     """A network made to pool by vLLM's adapters (model_executor/models/adapters.py).
 

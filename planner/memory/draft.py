@@ -56,7 +56,7 @@ def draft_bytes(card: ModelCard, speculation: Speculation | None, layout: Layout
     tables -= set(rotary_tables(card, last))
     tables -= {table for tower in card.towers for table in tower.rotary}
     total = sum(module_bytes(module, layout) for module in modules)
-    total += draft.buffers_bytes + expert_map_bytes(draft.layers, layout)
+    total += expert_map_bytes(draft.layers, layout)
     return total + sum(rotary_bytes(table, layout) for table in tables)
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from model_cards.card import Layer, ModelCard, Tower, count_same
 from model_cards.dtypes import DTYPE_BYTES
 from model_cards.modules import (
+    AS_LONG_AS_PROMPTS,
     Buffer,
     Bulk,
     Embedding,
@@ -49,6 +50,7 @@ class Layout:
     encoders: bool = True  # not with --language-model-only
     encoders_split: bool = True  # not with --mm-encoder-tp-mode data
     fused_decode: bool = False  # a kernel runs the whole decode step of recurrent layers
+    max_model_len: int = 0  # where anything held depends on it
 
     @property
     def expert_ranks(self) -> int:
@@ -79,7 +81,12 @@ def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> L
         encoders=not given.language_model_only,
         encoders_split=given.mm_encoder_tp_mode != "data",
         fused_decode=any(has_fused_decode(state, device, config) for state in card.states),
+        max_model_len=config.max_model_len if _follows_length(card) else 0,
     )
+
+
+def _follows_length(card: ModelCard) -> bool:
+    return any(table.rows == AS_LONG_AS_PROMPTS for table in card.rotary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,7 @@ def _stage(
     for module in card.beside:
         part = _part(module)
         parts[part] = parts.get(part, 0) + module_bytes(module, layout)
-    buffers = parts.pop("buffers", 0) + card.buffers_bytes
-    buffers += expert_map_bytes(layers, layout)
+    buffers = parts.pop("buffers", 0) + expert_map_bytes(layers, layout)
     embeds, puts_out = first or card.embedding_on_every_stage, last or card.output_on_every_stage
     # A tied model keeps the embedding on the last stage too: it is the output head there.
     embedding = lm_head = norms = 0
@@ -185,7 +191,8 @@ def rotary_bytes(cache: RotaryCache, layout: Layout) -> int:
     """Bytes of a cos/sin table, which every rank holds whole."""
     dtype = cache.eager_dtype if layout.eager and cache.eager_dtype else cache.dtype
     width = DTYPE_BYTES[dtype] if dtype else layout.dtype_bytes
-    return cache.rows * cache.width * width
+    rows = layout.max_model_len if cache.rows == AS_LONG_AS_PROMPTS else cache.rows
+    return rows * cache.width * width
 
 
 def module_bytes(module: Module, layout: Layout) -> int:

@@ -12,7 +12,7 @@ from model_cards import BadConfig, open_card
 from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
 from model_cards.config import Config
-from model_cards.pooling import PoolingClass, PoolingFiles, base_names, read_pooling
+from model_cards.pooling import PoolingClass, PoolingFiles, Projection, base_names, read_pooling
 from model_cards.sources.bundled import open_bundled
 from model_cards.sources.pooling_files import read_pooling_files
 
@@ -46,6 +46,9 @@ def bundled(model_id: str) -> ModelCard:
         ("cross-encoder/ms-marco-MiniLM-L6-v2", 22_713_601, 0),
         ("Alibaba-NLP/gte-modernbert-base", 149_014_272, 0),
         # Keys have no bias; vLLM holds zeros for them in each attention of both halves.
+        ("Snowflake/snowflake-arctic-embed-m-v2.0", 305_368_320, 0),
+        ("nomic-ai/nomic-embed-text-v1.5", 136_731_648, 0),
+        ("google/embeddinggemma-300m", 302_863_104, 0),
         ("openai/whisper-small", 241_734_912, -768 * (12 + 2 * 12)),
         ("openai/whisper-large-v3", 1_543_490_560, -1280 * (32 + 2 * 32)),
         ("openai/whisper-large-v3-turbo", 808_878_080, -1280 * (32 + 2 * 4)),
@@ -151,6 +154,13 @@ def test_kinds_of_pooling(tmp_path: Path, settings: dict[str, Any], method: str 
 
     files = read_pooling_files(Config({}, "x"), find)
     assert files == PoolingFiles(modules=True, method=method)
+
+
+def test_dense_layers_behind_the_pooling(tmp_path: Path) -> None:
+    dense = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+    write(tmp_path, "modules.json", [{"type": POOLING, "path": "1_Pooling"}, dense])
+    write(tmp_path, "2_Dense/config.json", {"in_features": 8, "out_features": 3, "bias": False})
+    assert folder_card(tmp_path).pooling.projections == (Projection(8, 3, bias=False),)
 
 
 @pytest.mark.parametrize(

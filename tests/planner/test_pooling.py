@@ -106,6 +106,26 @@ def test_the_head_is_dropped_and_a_classifier_scores_in_fp32() -> None:
     assert bytes_of["classify"].value - bytes_of["embed"].value == 2 * 4096 * 4
 
 
+def test_rows_of_nomics_rotary_table_follow_the_prompts() -> None:
+    model = "nomic-ai/nomic-embed-text-v1.5"
+    tables = [plan(model, max_model_len=length).tightest.parts.rotary for length in (512, 8192)]
+    assert tables == [512 * 64 * 2, 8192 * 64 * 2]
+
+
+def test_dense_layers_behind_an_embedding_are_loaded_for_texts_and_for_tokens() -> None:
+    model = "google/embeddinggemma-300m"
+    embeds, scores = plan(model), plan(model, convert="classify")
+    projections = 2 * (768 * 3072 + 3072 * 768) * 4
+    score = 2 * 768 * 4
+    assert embeds.tightest.weights.value - scores.tightest.weights.value == projections - score
+
+
+def test_models_that_overflow_in_fp16_run_in_fp32_on_cards_without_bf16() -> None:
+    assert resolved("google/gemma-3-1b-it", "t4").dtype == "float32"
+    assert resolved("google/embeddinggemma-300m", "t4").dtype == "float32"
+    assert resolved("google/embeddinggemma-300m", "4090").dtype == "bfloat16"
+
+
 @pytest.mark.parametrize(
     ("model", "given", "kind"),
     [(ENCODER, {"runner": "generate"}, RefusalKind.RUNNER),
