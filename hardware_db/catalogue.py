@@ -59,6 +59,8 @@ def match_gpu(text: str, *, memory_bytes: int | None = None) -> GpuMatch | None:
         sized = parse_name(f"{asked}GB")
         candidates = index.fitting(sized) if memory_bytes is None else index.possible(sized)
         name = sized
+    if not candidates and name.size_gb is not None:  # "h100 94gb": the variant that has so much
+        candidates = index.siblings(name)
     if not candidates:
         return None
     if memory_bytes is None:

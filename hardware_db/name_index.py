@@ -84,7 +84,12 @@ class NameIndex:
         from difflib import get_close_matches  # slow to import, needed for errors only
 
         close = get_close_matches(name.key, self._listed, n=12, cutoff=0.6)
-        similar = [*self._loose.get(name.loose, ()), *(self._listed[key][0] for key in close)]
+        fuller = [gpu for words, gpus in self._loose.items() if name.loose < words for gpu in gpus]
+        similar = [
+            *self._loose.get(name.loose, ()),
+            *(fuller if name.loose else ()),
+            *(self._listed[key][0] for key in close),
+        ]
         return tuple(dict.fromkeys(gpu.slug for gpu in similar))[:3]
 
     def _meant_first(self, name: Name, gpus: list[Gpu]) -> list[Gpu]:

@@ -60,6 +60,8 @@ class EngineConfig:
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
+    nnodes: int = 1
+    distributed_executor_backend: str | None = None
     decode_context_parallel_size: int = 1
     enable_expert_parallel: bool = False
     enable_eplb: bool = False

@@ -19,6 +19,7 @@ class RefusalKind(Enum):
     HEADS = "heads"
     PIPELINE = "pipeline"
     CONTEXT_PARALLEL = "context_parallel"
+    NODES = "nodes"  # one node has too few GPUs
     EXPERTS = "experts"  # they cannot be spread or balanced over ranks
     MAX_MODEL_LEN = "max_model_len"
     BATCH = "batch"

@@ -73,10 +73,16 @@ def find_release(text: str | None = None) -> Release:
     the newest's; the note says so. Raises `PlanError` for what is no version or older than 0.8.5.
     """
     known = known_releases()
-    if text is None:
-        installed = installed_release()
-        return Release(known[-1]) if installed is None else _known(installed, known)
-    return _known(text, known)
+    if text is not None:
+        return _known(text, known)
+    installed = installed_release()
+    if installed is None:
+        return Release(known[-1])
+    try:
+        return _known(installed, known)
+    except PlanError:  # a development build, or older than any that is known
+        note = f"the installed vLLM calls itself {installed}; planned as {known[-1]}"
+        return Release(known[-1], note)
 
 
 def installed_release() -> str | None:

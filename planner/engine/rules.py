@@ -11,7 +11,7 @@ from model_cards.card import ModelCard
 from model_cards.drafts import SELF_CONTAINED
 from planner.engine.architectures import ModelSupport, model_support, supports_pipeline
 from planner.engine.attention import attention_backends, backend_problem
-from planner.engine.defaults import ResolvedConfig
+from planner.engine.defaults import WITHOUT_FP16, ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.eplb import balancing_problem
 from planner.engine.flags import accepts_choice, unknown_option
@@ -46,7 +46,7 @@ def refusals(
         (RefusalKind.VOCABULARY, _vocabulary(card, config)),
         (RefusalKind.LORA, _lora(card, config, release)),
         (RefusalKind.BACKEND, _backend(card, device, config, release)),
-        (RefusalKind.DTYPE, _dtype(device, config)),
+        (RefusalKind.DTYPE, _dtype(card, device, config)),
     ]
     return tuple(Refusal(kind, reason) for kind, reason in found if reason is not None)
 
@@ -278,7 +278,9 @@ def _backend(
     return backend_problem(card, device, dtype, backends)
 
 
-def _dtype(device: DeviceFacts, config: ResolvedConfig) -> str | None:
+def _dtype(card: ModelCard, device: DeviceFacts, config: ResolvedConfig) -> str | None:
+    if config.dtype == "float16" and card.model_type in WITHOUT_FP16:
+        return f"{card.model_type} overflows in float16; use --dtype bfloat16 or float32"
     if config.dtype == "bfloat16" and device.capability is not None and device.capability < (8, 0):
         return "bfloat16 needs compute capability 8.0; use --dtype half"
     return None

@@ -17,14 +17,15 @@ def device_total(slot: Device) -> Quantity:
     """The device's memory as vLLM reads it."""
     assert slot.total_bytes is not None
     memory = slot.gpu.memory
-    if slot.live or memory.total_low_bytes is None or memory.total_high_bytes is None:
+    low, high = memory.total_low_bytes, memory.total_high_bytes
+    if slot.live or low is None or high is None or low == high:  # measured, or given
         basis = Basis.MEASURED if slot.live else Basis.EXACT
         return Quantity(slot.total_bytes, slot.total_bytes, slot.total_bytes, basis, "device")
     basis = Basis.CALIBRATED if memory.basis == "observed" else Basis.ESTIMATED
     return Quantity(
         slot.total_bytes,
-        min(memory.total_low_bytes, slot.total_bytes),
-        max(memory.total_high_bytes, slot.total_bytes),
+        min(low, slot.total_bytes),
+        max(high, slot.total_bytes),
         basis,
         f"{memory.basis} total of {slot.gpu.name}",
     )

@@ -162,6 +162,12 @@ def plan_memory(
     device = device_facts(slot.gpu)
     resolved = resolve(card, device, config, release, draft, offline=offline, environ=environ)
     broken = list(refusals(card, device, resolved, release))
+    if config.world_size > len(rig.devices) * config.nnodes and not _on_ray(config):
+        reason = (
+            f"world size ({config.world_size}) is larger than the {len(rig.devices)} GPUs of a "
+            "node: --nnodes, or --distributed-executor-backend ray, spreads it over several"
+        )
+        broken.append(Refusal(RefusalKind.NODES, reason))
     try:
         loaded = load_model(card, resolved, device)
     except Unloadable as error:
@@ -216,6 +222,10 @@ def plan_memory(
         starts=verdict,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _on_ray(config: EngineConfig) -> bool:
+    return config.distributed_executor_backend == "ray"
 
 
 class Refused(PlanError):

@@ -15,6 +15,7 @@ from model_cards.card import ANY_LENGTH
 from planner.engine.attention import attention_backends, backend_problem
 from planner.engine.defaults import resolve
 from planner.engine.device import Platform, device_facts
+from planner.engine.flags import accepts_flag
 from planner.engine.releases import Release
 from planner.engine_config import EngineConfig
 from planner.memory.free_memory import start_margin, taken_at_start
@@ -47,6 +48,9 @@ def usual_settings(
     config = EngineConfig(
         tensor_parallel_size=tensor, pipeline_parallel_size=pipeline, max_model_len=context
     )
+    if rig.nodes > 1:
+        config, spread = _over_nodes(config, rig.nodes, release)
+        reasons |= spread
     utilization, why = _free_share(rig, release, tensor)
     if why is not None:
         reasons["gpu_memory_utilization"] = why
@@ -55,6 +59,21 @@ def usual_settings(
         card, rig, config, requirements.workload.concurrency, release
     )
     return config, reasons | at_once
+
+
+def _over_nodes(config: EngineConfig, nodes: int, release: Release) -> Settings:
+    """One launch over several machines: older releases need Ray for that."""
+    if accepts_flag(release, "--nnodes"):
+        why = (
+            "start it on each node, with --master-addr ADDRESS --node-rank 0, 1, ... and "
+            "--headless on all but the first"
+        )
+        return replace(config, nnodes=nodes), {"nnodes": why}
+    why = f"needs a Ray cluster of {nodes} nodes, started before"
+    return (
+        replace(config, distributed_executor_backend="ray"),
+        {"distributed_executor_backend": why},
+    )
 
 
 def frugal_settings(

@@ -201,6 +201,12 @@ def test_near_misses(typed: str, suggested: str) -> None:
 
 def test_nothing_is_near_nonsense() -> None:
     assert near_misses("zzyzx/0000-xyzzy") == []
+
+
+@pytest.mark.parametrize("typed", ["qwen3", "qwen3-8b-eagle3", "eagle3", "llama-3.1-8b"])
+def test_drafts_are_not_suggested_as_models(typed: str) -> None:
+    entries = [find_entry(model_id) for model_id in near_misses(typed, 10)]
+    assert all(entry is not None and entry.kind != "draft" for entry in entries)
     assert near_misses("") == []
     assert len(near_misses("llama", count=2)) == 2
 

@@ -51,6 +51,7 @@ WRONG = [
     ((*ON, "--free-memory", "99GiB"), ["99.00 GiB", "23.63 GiB"]),
     ((*ON, "--reserve", "99GiB"), ["99.00 GiB", "23.63 GiB"]),
     ((*ON, "--reserve", "some"), ["some"]),
+    (("recommend", "--model", "Qwen/Qwen3-32B", "--reserve", "banana"), ["--gpu"]),
     ((*ON, "--no-such-option"), ["--no-such-option", "vplan recommend --help"]),
     ((*ON, "extra"), ["extra"]),
     ((*ON, "--context"), ["--context"]),

@@ -31,6 +31,8 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
     "tensor_parallel_size": (2, ["--tensor-parallel-size", "2"]),
     "pipeline_parallel_size": (2, ["--pipeline-parallel-size", "2"]),
     "data_parallel_size": (2, ["--data-parallel-size", "2"]),
+    "nnodes": (2, ["--nnodes", "2"]),
+    "distributed_executor_backend": ("ray", ["--distributed-executor-backend", "ray"]),
     "enable_expert_parallel": (True, ["--enable-expert-parallel"]),
     "enable_eplb": (True, ["--enable-eplb"]),
     "eplb_config": (

@@ -122,3 +122,16 @@ def test_without_an_installed_one_the_newest_is_meant(monkeypatch: pytest.Monkey
     monkeypatch.setattr(releases, "find_spec", lambda _: None)
     release = find_release()
     assert (release.name, release.note) == ("0.33.0", None)
+
+
+@pytest.mark.parametrize("version", ["0.1.dev1+g0123abc", "0.6.3", "nightly"])
+def test_an_installed_build_that_is_no_known_release(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Asked for by name it would be an error; installed, it must not stop every plan."""
+    monkeypatch.setattr(releases, "find_spec", lambda name: name == "vllm" or None)
+    monkeypatch.setattr(metadata, "version", lambda name: {"vllm": version}[name])
+    release = find_release()
+    assert release.name == "0.33.0"
+    assert release.note is not None
+    assert version in release.note

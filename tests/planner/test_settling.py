@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from launches import bundled
@@ -15,9 +15,11 @@ from planner import (
     Settled,
     Unfit,
     Workload,
+    plan_memory,
     render_command,
     settle,
 )
+from planner.engine.refusal import RefusalKind
 from planner.engine.releases import find_release
 from planner.recommendation.settle import layouts
 from planner.workload import USE_CASES
@@ -186,3 +188,28 @@ def test_numbers_that_no_vllm_can_count(number: int) -> None:
         with pytest.raises(PlanError, match=name.replace("_", " ")):
             Workload(**{name: number})
     assert Workload(concurrency=2**31 - 1).concurrency == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [("0.33.0", ["--nnodes", "2"]), ("0.10.2", ["--distributed-executor-backend", "ray"])],
+)
+def test_a_launch_over_nodes_says_how(release: str, words: list[str]) -> None:
+    """vLLM refuses a world size beyond the GPUs of a node unless it is told of the others."""
+    found = settle(
+        bundled("meta-llama/Llama-3.1-405B-Instruct-FP8"), find_rig("2x8xa100-sxm4-40gb"),
+        Requirements(Workload(), "chat", 4096), find_release(release),
+    )  # fmt: skip
+    assert isinstance(found, Settled)
+    argv = render_command(found.memory, found.reasons).argv
+    at = argv.index(words[0])
+    assert argv[at : at + 2] == words
+
+
+def test_a_node_has_too_few_gpus() -> None:
+    config = EngineConfig(tensor_parallel_size=8, pipeline_parallel_size=2)
+    memory = plan_memory(bundled("Qwen/Qwen3-32B"), find_rig("2x8xh100-sxm"), config)
+    assert memory.starts.refusal is not None
+    assert memory.starts.refusal.kind is RefusalKind.NODES
+    both = replace(config, nnodes=2)
+    assert plan_memory(bundled("Qwen/Qwen3-32B"), find_rig("2x8xh100-sxm"), both).starts.ok
