@@ -22,7 +22,7 @@ class AttentionKind(Enum):
     INDEXER = "sparse attention's indexer"
     COMPRESSOR = "tokens not yet compressed"
     TAIL = "tokens of the last group"
-    ENCODER_ONLY = "the whole prompt at once"
+    ENCODER_ONLY = "encoder-only attention"
     CROSS = "cross-attention"
 
 

@@ -50,6 +50,11 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     )
 
 
+def describes(config: Config) -> bool:
+    """Only learned positions: others have modules of their own (Jina Embeddings v3)."""
+    return config.string("position_embedding_type", "absolute") == "absolute"
+
+
 def _embeddings(config: Config, hidden: int) -> list[Module]:
     positions = config.integer("max_position_embeddings")
     return [

@@ -12,6 +12,7 @@ from model_cards.card import Layer
 from model_cards.config import Config
 from model_cards.errors import UnsupportedModel
 from model_cards.modules import Bulk, Tensor
+from model_cards.pooling import without_head
 from model_cards.quantization.scheme import NO_QUANTIZATION
 
 _ACTIVE_KEYS = ("num_experts_per_tok", "moe_topk", "top_k_experts", "moe_k")
@@ -27,7 +28,8 @@ def estimate_body(config: Config, parameters: int, weight_bytes: int, kind: str)
     """
     text = config.text
     caches = estimated_caches(config)
-    embedding, head = vocabulary(text, NO_QUANTIZATION, tied=says_tied(config))
+    headless = any(map(without_head, config.architectures))  # counted as if it were tied
+    embedding, head = vocabulary(text, NO_QUANTIZATION, tied=headless or says_tied(config))
     outside = embedding.elements + (head.elements if head is not None else 0)
     inside, inside_bytes = parameters - outside, weight_bytes - 2 * outside
     if inside <= 0 or inside_bytes <= 0:

@@ -135,10 +135,12 @@ def _stored_as(card: ModelCard) -> str:
 
 def _layers(card: ModelCard) -> str:
     counts: dict[str, int] = {}
-    for cache in card.caches():
+    for cache in (cache for layer in card.layers for cache in layer.caches):
         key = cache.kind.value
         if isinstance(cache, Attention):
             heads = f"{cache.num_kv_heads} KV heads of {cache.head_size}"
+            if cache.kind is AttentionKind.ENCODER_ONLY:
+                heads = "nothing cached"
             if cache.kind in (AttentionKind.MLA, AttentionKind.SLIDING_MLA):
                 heads = f"a latent vector of {cache.head_size}"
             if cache.compression > 1:
