@@ -214,7 +214,7 @@ def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
     pools = (list(pools) * row["pp"])[: row["pp"]]
     if "kv" in row:
         pools = kv_row["available_kv_bytes"][: row["pp"]]
-    kv = loaded.kv_cache(pools, config, release)
+    kv = loaded.cache.kv_cache(pools, config, release)
     refusal = None
     if not kv.fits:
         refusal = Refusal(RefusalKind.KV_ROOM, f"{kv.shortfall_bytes} bytes are missing")

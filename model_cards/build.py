@@ -20,6 +20,7 @@ from model_cards.facts import Facts
 from model_cards.modules import NO_HEAD, Embedding
 from model_cards.output_head import drafting_head, has_own_head
 from model_cards.pooling import (
+    GENERATES,
     NOT_POOLED,
     Pooling,
     base_names,
@@ -65,14 +66,15 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     pooling = NOT_POOLED
     if method is None:  # classes of draft models have names like those of pooled ones
         pooling = read_pooling(config, body.pooling, facts.pooling)
-        body = _as_pooled(body, config)
+        body = _as_pooled(body, config, facts, pooling)
     dtype, dtype_notes = _dtype(config, facts, pooling)
     built = body
     if modelled or facts.inventory is None:  # else the files have told already
         body = _with_own_head(body, given, facts, scheme)
         body = _without_absent_drafts(body, facts)
     differs = None
-    checked = method is None and not body.pooling.native  # these leave out what files hold
+    # Classes that only pool leave out some of what their files hold.
+    checked = method is None and body.pooling == GENERATES
     if modelled and checked and facts.inventory is not None:
         body = check_body(body, facts.inventory, class_ties=built.lm_head is None)
         differs = total_note(body, facts.inventory, DTYPE_BYTES[dtype])
@@ -139,10 +141,12 @@ def quantized_online(card: ModelCard, method: str) -> ModelCard:
     return build_card(card.model_id, config, card.origin, replace(facts, online=method))
 
 
-def _as_pooled(body: Body, config: Config) -> Body:
+def _as_pooled(body: Body, config: Config, facts: Facts, pooling: Pooling) -> Body:
     """The network without the head that such checkpoints lack, and attending both ways if so."""
     architecture = config.architectures[0] if config.architectures else ""
-    if body.lm_head is not None and without_head(architecture):
+    files = facts.inventory
+    lacks = pooling.pools and files is not None and not files.names_a_head
+    if body.lm_head is not None and (lacks or without_head(architecture)):
         body = replace(body, lm_head=NO_HEAD)
     heeds = not _BIDIRECTIONAL.isdisjoint((architecture, *base_names(architecture)))
     if heeds and not is_causal(config):

@@ -13,6 +13,7 @@ from typing import Final
 from model_cards.architectures.decoder import Body
 from model_cards.card import count_elements, count_same, module_bytes
 from model_cards.inventory import Inventory, StoredTensor
+from model_cards.modules import NO_HEAD
 
 # Differences below this share are scales, buffers and the like.
 _TOLERANCE: Final = 0.005
@@ -93,11 +94,15 @@ def _head_notes(body: Body, inventory: Inventory, class_ties: bool) -> Iterator[
             yield f"{held}; taken as a copy, which vLLM drops again (if it differs: {size} more)"
         else:
             yield f"{held}; vLLM keeps it unless it is a copy (then {size} less)"
-    elif body.lm_head is not None and inventory.embedding and not inventory.names_a_head:
+    elif body.lm_head not in (None, NO_HEAD) and _lacks_head(inventory):
         yield (
             "its files hold no output head although the config does not tie it to the embedding; "
             "vLLM would generate text with one that was never loaded"
         )
+
+
+def _lacks_head(inventory: Inventory) -> bool:
+    return inventory.embedding is not None and not inventory.names_a_head
 
 
 def _layer_notes(body: Body, inventory: Inventory) -> Iterator[str]:

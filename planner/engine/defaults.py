@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from model_cards.caches import AttentionKind
+from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard
 from planner.engine.cpu import (
     SMALLEST_WHOLE_BATCH,
@@ -93,6 +93,11 @@ class ResolvedConfig:
     def speculative_tokens(self) -> int:
         """Tokens drafted for a request in each step."""
         return self.speculation.num_speculative_tokens if self.speculation is not None else 0
+
+    @property
+    def draft_attention(self) -> tuple[Attention, ...]:
+        """The attention layers of the draft, whose caches follow the model's."""
+        return self.speculation.attention_layers() if self.speculation is not None else ()
 
     @property
     def redundant_experts(self) -> int:

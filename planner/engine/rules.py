@@ -107,7 +107,7 @@ def _heads(card: ModelCard, config: ResolvedConfig) -> str | None:
                 f"the number of attention heads ({attention.num_heads}) must be divisible by "
                 f"tensor parallel size ({ranks})"
             )
-    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    drafts = config.draft_attention
     for attention in drafts:
         if attention.kind is not AttentionKind.INDEXER and attention.num_heads % ranks:
             return (
@@ -272,7 +272,7 @@ def _backend(
         return f"vLLM {release.name} has no KV cache dtype {dtype!r}"
     if not is_modelled(dtype):
         return f"the KV cache dtype {dtype!r} is not modelled yet"
-    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    drafts = config.draft_attention
     ranks = config.given.tensor_parallel_size
     backends = attention_backends(card, device, dtype, ranks, drafts)
     return backend_problem(card, device, dtype, backends)

@@ -92,7 +92,7 @@ def cache_specs(
             state_blocks=state_blocks(state, device, config),
             checkpoint_alignment=checkpoint_alignment(state, device, config),
         )
-    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
+    drafts = config.draft_attention
     shared = config.given.decode_context_parallel_size  # of the target's whole caches
     split = {
         cache: replace(spec, context_ranks=shared) if spec.kind in WHOLE else spec

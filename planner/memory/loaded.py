@@ -6,24 +6,18 @@ What vLLM can only measure at start-up (activations, graphs) is not here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from model_cards.caches import Attention
 from model_cards.card import ModelCard
 from planner.engine.attention import Backends, attention_backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
-from planner.engine.releases import Release
 from planner.memory.buffers import RankBuffers, persistent_buffers
+from planner.memory.cache_layout import CacheLayout, cache_layout
 from planner.memory.draft import draft_bytes
-from planner.memory.kv_allocation import allocation_problem
-from planner.memory.kv_cache import KVCachePlan, cache_specs, plan_kv_cache
-from planner.memory.kv_groups import KVCacheGroup, group_layers
 from planner.memory.lora import lora_bytes
 from planner.memory.offload import offloaded
-from planner.memory.parallel import stage_caches, stage_layers
+from planner.memory.parallel import stage_layers
 from planner.memory.weights import RankWeights, layout_of, weights_per_stage
 
 
@@ -44,31 +38,11 @@ class LoadedStage:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model on its ranks, one for each pipeline stage, with its KV cache groups."""
+    """A model on its ranks, one for each pipeline stage, and how its KV cache is laid out."""
 
     backends: Backends
     stages: tuple[LoadedStage, ...]
-    groups: tuple[KVCacheGroup, ...]
-    caches: tuple[frozenset[int], ...]  # indices of the caches of each stage
-    block_outermost: bool = False  # pages of all layers lie side by side in a block
-    problem: str | None = None  # why the cache cannot be allocated as planned
-
-    def kv_cache(
-        self, pools: Sequence[int], config: ResolvedConfig, release: Release
-    ) -> KVCachePlan:
-        """The KV cache in pools of so many bytes, one for each stage."""
-        return plan_kv_cache(
-            self.groups,
-            self.caches,
-            pools,
-            max_model_len=config.max_model_len,
-            in_flight_tokens=config.in_flight_tokens,
-            auto_length=config.auto_length,
-            null_block=bool(release.fact("null_block_reserved_in_fit_check")),
-            by_concurrency=bool(release.fact("kv_tokens_by_concurrency")),
-            blocks_override=config.given.num_gpu_blocks_override,
-            block_outermost=self.block_outermost,
-        )
+    cache: CacheLayout
 
 
 def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> LoadedModel:
@@ -77,9 +51,8 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
     Raises `Unloadable` where vLLM stops: a dimension does not divide, or caches do not go together.
     """
     given = config.given
-    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
     backends = attention_backends(
-        card, device, config.kv_cache_dtype, given.tensor_parallel_size, drafts
+        card, device, config.kv_cache_dtype, given.tensor_parallel_size, config.draft_attention
     )
     layout = layout_of(card, config, device)
     weights = weights_per_stage(card, layout)
@@ -109,33 +82,4 @@ def load_model(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> 
             last_stage=index == last,
         )
         stages.append(LoadedStage(len(layers), share, buffers, in_host.band))
-    caches = _cache_layout(card, config.caches_only, device)
-    return LoadedModel(backends, tuple(stages), *caches)
-
-
-@lru_cache(maxsize=256)
-def _cache_layout(
-    card: ModelCard, config: ResolvedConfig, device: DeviceFacts
-) -> tuple[tuple[KVCacheGroup, ...], tuple[frozenset[int], ...], bool, str | None]:
-    """Groups, caches of each stage, whether the block is outermost, and what is wrong."""
-    given = config.given
-    drafts = config.speculation.attention_layers() if config.speculation is not None else ()
-    backends = attention_backends(
-        card, device, config.kv_cache_dtype, given.tensor_parallel_size, drafts
-    )
-    caches = tuple(stage_caches(card, given.pipeline_parallel_size, config.speculation))
-    block_outermost = any(backend.block_outermost for backend in backends.values())
-    in_order = (c if isinstance(c, Attention) else None for c in (*card.caches(), *drafts))
-    groups = group_layers(
-        cache_specs(card, config, device, backends),
-        caches,
-        hybrid=config.hybrid_kv_cache,
-        block_outermost=block_outermost,
-    )
-    problem = allocation_problem(
-        groups,
-        caches,
-        [backends[c] if c is not None else None for c in in_order],
-        block_outermost=block_outermost,
-    )
-    return groups, caches, block_outermost, problem
+    return LoadedModel(backends, tuple(stages), cache_layout(card, config.caches_only, device))

@@ -172,14 +172,14 @@ def plan_memory(
         loaded = load_model(card, resolved, device)
     except Unloadable as error:
         raise Refused([*broken, Refusal(error.kind, str(error))]) from error
-    if loaded.problem is not None:
-        broken.append(Refusal(RefusalKind.KV_LAYOUT, loaded.problem))
+    if loaded.cache.problem is not None:
+        broken.append(Refusal(RefusalKind.KV_LAYOUT, loaded.cache.problem))
     total_bytes = device_total(slot)
     requested = total_bytes.times(resolved.gpu_memory_utilization)
     ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
     pools = [rank.kv_cache for rank in ranks]
     expected, low, high = (
-        loaded.kv_cache([max(0, int(end)) for end in ends], resolved, release)
+        loaded.cache.kv_cache([max(0, int(end)) for end in ends], resolved, release)
         for ends in (
             [pool.value for pool in pools],
             [pool.low for pool in pools],
@@ -265,7 +265,7 @@ def _ranks(
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
-            if not loaded.groups:  # nothing is cached: what is left stays free
+            if not loaded.cache.groups:  # nothing is cached: what is left stays free
                 pool = Quantity(
                     min(0.0, pool.value),
                     min(0.0, pool.low),

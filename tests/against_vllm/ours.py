@@ -17,10 +17,10 @@ from planner.engine.device import device_facts
 from planner.engine.releases import Release
 from planner.engine.speculative import Speculation
 from planner.engine_config import EngineConfig
+from planner.memory.cache_layout import CacheLayout
 from planner.memory.kv_allocation import allocation_problem
 from planner.memory.kv_cache import KVCachePlan, cache_specs
 from planner.memory.kv_groups import group_layers
-from planner.memory.loaded import LoadedModel
 from planner.memory.parallel import stage_caches
 
 DEVICE = device_facts(find_gpu("h100-sxm").gpu)
@@ -61,14 +61,14 @@ def plan(launch: Launch, release: Release) -> Answer:
         hybrid=config.hybrid_kv_cache,
         block_outermost=launch.block_outermost,
     )
-    loaded = LoadedModel(backends, (), groups, stages, launch.block_outermost)
+    layout = CacheLayout(groups, stages, launch.block_outermost)
     problem = allocation_problem(
         groups,
         stages,
         [backends[attention[c]] if isinstance(c, Heads) else None for c in launch.caches],
         block_outermost=launch.block_outermost,
     )
-    plan = loaded.kv_cache(launch.pools, config, release)
+    plan = layout.kv_cache(launch.pools, config, release)
     return Answer(plan, config.in_flight_tokens, problem)
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoint_files import Stored, llama_tensors, write_safetensors
+from tiny_models import LLAMA, llama
 
 from model_cards import BadConfig, open_card
 from model_cards.caches import AttentionKind
 from model_cards.card import ModelCard
 from model_cards.config import Config
+from model_cards.modules import NO_HEAD
 from model_cards.pooling import PoolingClass, PoolingFiles, Projection, base_names, read_pooling
 from model_cards.sources.bundled import open_bundled
 from model_cards.sources.pooling_files import read_pooling_files
@@ -171,9 +174,9 @@ def test_a_tokenizer_limits_learned_positions(tmp_path: Path, limit: Any, expect
     assert folder_card(tmp_path).max_model_len == expected
 
 
-def test_a_tokenizer_limits_no_other_positions(tmp_path: Path) -> None:
+def test_a_tokenizer_limits_no_positions_that_are_not_said_to_be_learned(tmp_path: Path) -> None:
     write(tmp_path, "tokenizer_config.json", {"model_max_length": 128})
-    assert folder_card(tmp_path, position_embedding_type="rotary").max_model_len == 512
+    assert folder_card(tmp_path, position_embedding_type=None).max_model_len == 512
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '"x"', "[" * 100_000])
@@ -190,3 +193,48 @@ def test_a_pooling_layer_outside_of_the_repository_is_not_read(tmp_path: Path) -
     write(tmp_path, "secret/config.json", {"pooling_mode_lasttoken": True})
     write(inside, "modules.json", [{"type": POOLING, "path": "../secret"}])
     assert folder_card(inside).pooling.method == "CLS"  # the class's own
+
+
+def bert_tensors() -> Stored:
+    """As transformers stores it: with a pooler and positions, which vLLM leaves out."""
+    norm = {"weight": [8], "bias": [8]}
+    shapes: dict[str, list[int]] = {
+        "embeddings.word_embeddings.weight": [100, 8],
+        "embeddings.position_embeddings.weight": [512, 8],
+        "embeddings.token_type_embeddings.weight": [2, 8],
+        "embeddings.position_ids": [1, 512],
+        "pooler.dense.weight": [8, 8],
+        "pooler.dense.bias": [8],
+        **{f"embeddings.LayerNorm.{name}": shape for name, shape in norm.items()},
+    }
+    for layer in range(2):
+        path = f"encoder.layer.{layer}"
+        for name in ("attention.self.query", "attention.self.key", "attention.self.value"):
+            shapes |= {f"{path}.{name}.weight": [8, 8], f"{path}.{name}.bias": [8]}
+        shapes |= {f"{path}.intermediate.dense.weight": [16, 8]}
+        shapes |= {f"{path}.output.dense.weight": [8, 16]}
+    return {name: ("F32", shape) for name, shape in shapes.items()}
+
+
+def test_no_alarm_over_what_an_encoder_leaves_out(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "model.safetensors", bert_tensors())
+    card = folder_card(tmp_path, torch_dtype="float32")
+    assert (card.exact, card.notes) == (True, ())
+
+
+def test_files_of_a_classifier_have_no_output_head(tmp_path: Path) -> None:
+    tensors = {name: t for name, t in llama_tensors(LLAMA).items() if "lm_head" not in name}
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    write(tmp_path, "config.json", llama(architectures=["LlamaForSequenceClassification"]))
+    card = open_card(str(tmp_path))
+    assert (card.exact, card.notes, card.lm_head) == (True, (), NO_HEAD)
+
+
+def test_files_of_an_embedding_model_may_have_no_output_head(tmp_path: Path) -> None:
+    tensors = {name: t for name, t in llama_tensors(LLAMA).items() if "lm_head" not in name}
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    write(tmp_path, "config.json", LLAMA)
+    assert "no output head" in " ".join(open_card(str(tmp_path)).notes)
+    write(tmp_path, "modules.json", [{"type": POOLING, "path": "1_Pooling"}])
+    card = open_card(str(tmp_path))
+    assert (card.exact, card.notes, card.lm_head) == (True, (), NO_HEAD)

@@ -38,7 +38,9 @@ def loaded(gpu: str, **given: object) -> LoadedModel:
 
 
 def pages(model: LoadedModel) -> list[list[int]]:
-    return [sorted({spec.page_size_bytes for spec in group.distinct}) for group in model.groups]
+    return [
+        sorted({spec.page_size_bytes for spec in group.distinct}) for group in model.cache.groups
+    ]
 
 
 def test_pages_on_hopper() -> None:
@@ -61,7 +63,7 @@ def test_pages_on_blackwell() -> None:
     assert pages(model) == [[16896]] * 5 + [[8704, 16896, 18432, 36864], [32768]]
     widest = max(8 * 16896, 3 * (18432 + 8704) + 36864 + 16896)
     assert widest == 135_168
-    assert block_bytes(model.groups, None, aligned=True) == 43 * 3168 == 136_224
+    assert block_bytes(model.cache.groups, None, aligned=True) == 43 * 3168 == 136_224
 
 
 @pytest.mark.parametrize(
@@ -78,24 +80,24 @@ def test_blocks_as_vllm_plans_them(
     gpu: str, given: dict[str, object], size: int, blocks: list[int] | None
 ) -> None:
     model = loaded(gpu, **given)
-    assert block_bytes(model.groups, None, aligned=True) == size
+    assert block_bytes(model.cache.groups, None, aligned=True) == size
     in_flight = 2 * (16384 if gpu == "b200" else 8192)
     if blocks is not None:
-        assert [g.blocks_per_request(8192, in_flight) for g in model.groups] == blocks
+        assert [g.blocks_per_request(8192, in_flight) for g in model.cache.groups] == blocks
 
 
 @pytest.mark.parametrize(("drafted", "tokens"), [(1, 8), (5, 8), (6, 8), (7, 16), (15, 32)])
 def test_rings_hold_a_step_and_the_token_before(drafted: int, tokens: int) -> None:
     """1 + 6 drafts and the one before are 8; one more takes 16."""
     given = SpeculativeConfig("dspark", drafted)
-    groups = loaded("h200", speculative_config=given).groups
+    groups = loaded("h200", speculative_config=given).cache.groups
     assert groups[-1].block_size == tokens
 
 
 def test_longer_rings_are_dealt_out() -> None:
     """For 15 drafts 32 tokens, 131,072 B: one of the three in each group."""
     given = SpeculativeConfig("dspark", 15)
-    groups = loaded("h200", speculative_config=given).groups
+    groups = loaded("h200", speculative_config=given).cache.groups
     assert [len(group.layers) for group in groups[-3:]] == [1, 1, 1]
     assert block_bytes(groups, None, aligned=True) == 131_072
 

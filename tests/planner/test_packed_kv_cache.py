@@ -58,15 +58,17 @@ def test_pages_of_flash() -> None:
     8,192 -> 8,640.
     """
     model = loaded(FLASH, "h100-sxm", EngineConfig())
-    pages = [sorted({spec.page_size_bytes for spec in group.distinct}) for group in model.groups]
+    pages = [
+        sorted({spec.page_size_bytes for spec in group.distinct}) for group in model.cache.groups
+    ]
     assert pages == [[37440], [37440], [1728, 8640, 37440], [8640, 32832], [32832]]
-    assert [group.block_size for group in model.groups] == [64, 64, 256, 4, 8]
+    assert [group.block_size for group in model.cache.groups] == [64, 64, 256, 4, 8]
 
 
 def test_groups_of_flash_and_pro() -> None:
     """As vLLM says: layers of each group, and the bytes of a block of the widest."""
-    flash = loaded(FLASH, "h100-sxm", EngineConfig()).groups
-    pro = loaded(PRO, "h200", EngineConfig(tensor_parallel_size=4)).groups
+    flash = loaded(FLASH, "h100-sxm", EngineConfig()).cache.groups
+    pro = loaded(PRO, "h200", EngineConfig(tensor_parallel_size=4)).cache.groups
     assert [len(group.layers) for group in flash] == [22, 21, 62, 42, 20]
     assert [len(group.layers) for group in pro] == [31, 30, 91, 31, 60]
     assert max(group.page_bytes() for group in flash) == 21 * (8640 + 37440) + 20 * 1728
@@ -75,7 +77,7 @@ def test_groups_of_flash_and_pro() -> None:
 
 def test_the_mtp_layer_joins_the_windows() -> None:
     given = EngineConfig(speculative_config=SpeculativeConfig("mtp", 2))
-    groups = loaded(FLASH, "b200", given).groups
+    groups = loaded(FLASH, "b200", given).cache.groups
     assert [len(group.layers) for group in groups] == [22, 22, 62, 42, 20]
 
 

@@ -79,10 +79,10 @@ def test_pages_lie_side_by_side() -> None:
     """
     model = loaded(TP8)
     state, latent, keys, ring = 640 * 1024, 640 * 1024, 160 * 132, 4 * 512
-    states = [group for group in model.groups if group.specs[0].kind is SpecKind.MAMBA]
+    states = [group for group in model.cache.groups if group.specs[0].kind is SpecKind.MAMBA]
     assert [len(group.layers) for group in states] == [9, 9, 8, 8]
     assert {group.specs[0].page_size_bytes for group in states} == {state}
-    pages, rings = model.groups[4:]
+    pages, rings = model.cache.groups[4:]
     assert pages.page_bytes() == 11 * (latent + keys)
     assert {spec.block_size for spec in pages.specs} == {640}
     assert (rings.block_size, rings.page_bytes()) == (4, 11 * ring)
@@ -94,7 +94,7 @@ def test_blocks_lie_whole_rows_and_pages_of_keys_apart() -> None:
     for gpu, tokens, row, rows in (("h200-sxm", 640, 1024, 1), ("b200", 1152, 512, 32)):
         widest = 11 * (tokens * row + tokens // 4 * 132)
         apart = lcm(rows * row, 32 * 132)
-        found = block_bytes(loaded(TP8, gpu).groups, None, aligned=True)
+        found = block_bytes(loaded(TP8, gpu).cache.groups, None, aligned=True)
         assert found == -(-widest // apart) * apart
 
 
