@@ -102,7 +102,10 @@ class MemoryReport(_Model):
     num_blocks: int
     bytes_per_block: list[int]
     attention_backends: list[str]
-    longest_model_len: int
+    longest_model_len: int = Field(
+        description="the longest, up to the planned one, that the cache serves; 0 if none"
+    )
+    notes: list[str]
 
     @classmethod
     def of(cls, memory: MemoryPlan) -> MemoryReport:
@@ -153,6 +156,7 @@ class MemoryReport(_Model):
             bytes_per_block=list(memory.kv_cache.bytes_per_block),
             attention_backends=[backend.name for backend in memory.backends],
             longest_model_len=memory.kv_cache.longest_len,
+            notes=list(memory.notes),
         )
 
 

@@ -182,8 +182,9 @@ def _print_choices(recommendation: Recommendation) -> None:
         tier = choice.tier
     show(table)
     say(
-        "\nThe first column is the tier: inside one, quality cannot tell models apart, and the "
-        "faster answer comes first. quality ± its standard error (Llama-3.1-8B-Instruct = 40); "
+        "\nThe first column is the tier: inside one, quality cannot tell models apart, and what "
+        "answers sooner (thinking included) comes first, but no model before a clearly better one "
+        "of its series. quality ± its standard error (Llama-3.1-8B-Instruct = 40); "
         "GiB and KV tokens on each GPU; tok/s for one user [band]; ~ estimated."
     )
 
@@ -393,10 +394,10 @@ def _rigs(card: ModelCard, requirements: Requirements, release: Release, as_json
                 rigs=[rig_choice_report(choice) for choice in choices],
             )
         )
-        return 0 if choices else 1
+        return Status.YES if choices else Status.NO
     if not choices:
         fail(f"No rig of up to 8 GPUs in the database serves {card.model_id} as asked")
-        return 1
+        return Status.NO
     workload = requirements.workload
     say(f"No GPU found here. Rigs that serve {card.model_id}; vLLM {release.name}", style="bold")
     say(

@@ -201,6 +201,11 @@ def plan_memory(
     if resolved.speculation is not None and resolved.speculation.note is not None:
         notes.append(resolved.speculation.note)
     notes += filter(None, [unexamined(device, release)])
+    if len(expected.groups) > 1 and not release.fact("kv_tokens_by_concurrency"):
+        notes.append(
+            f"vLLM {release.name} prints the tokens of one of the {len(expected.groups)} groups "
+            "that share the cache: more requests fit than they suggest"
+        )
     if needed < rig.gpu_count:
         notes.append(f"GPUs in use: {needed} of {rig.gpu_count}")
     if rig.mixed:
