@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import hypot
 from pathlib import Path
@@ -51,40 +51,29 @@ class Quality:
         """Whether the two cannot be told apart: less than their joint standard error."""
         return abs(self.score - other.score) < hypot(self.error, other.error)
 
-    @property
-    def is_estimate(self) -> bool:
-        """Whether no independent measurement of this model and mode stands behind it."""
-        return "prior" in self.evidence
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A way a model answers, with its score overall and in single categories."""
+
+    overall: Quality
+    categories: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class RatedModel:
-    """An instruction-tuned model with a score, or a quantized copy of one."""
+    """An instruction-tuned model with a score."""
 
     model_id: str
-    uses: tuple[str, ...]
     released: str
     total_parameters: int
-    active_parameters: int
-    modes: tuple[tuple[str, dict[str, Any]], ...]
+    modes: tuple[Mode, ...]
 
-    def quality(self, use_case: str | None = None, *, thinking: bool | None = None) -> Quality:
-        """The score of its best mode, or of the mode asked for where it has that."""
-        category = _CATEGORY.get(use_case or "", "")
-        modes = [
-            item
-            for item in self.modes
-            if thinking is None or len(self.modes) == 1 or (item[0] == "thinking") == thinking
-        ]
-        mode, values = max(modes, key=lambda item: float(item[1]["score"]))
-        score = values.get("categories", {}).get(category, values["score"])
-        return Quality(
-            float(score),
-            float(values["se"]),
-            mode,
-            values["evidence"],
-            values.get("newest_evidence"),
-        )
+    def quality(self, use_case: str) -> Quality:
+        """The score of its best mode in what the use case asks for."""
+        best = max(self.modes, key=lambda mode: mode.overall.score)
+        score = best.categories.get(_CATEGORY.get(use_case, ""), best.overall.score)
+        return replace(best.overall, score=score)
 
 
 @cache
@@ -102,13 +91,22 @@ def rated_models() -> dict[str, RatedModel]:
             continue
         found[line["id"].lower()] = RatedModel(
             line["id"],
-            tuple(line["uses"]),
             line.get("released") or "",
             int(line.get("total") or 0),
-            int(line.get("active") or 0),
-            tuple(line["modes"].items()),
+            tuple(_mode(name, values) for name, values in line["modes"].items()),
         )
     return found
+
+
+def _mode(name: str, values: dict[str, Any]) -> Mode:
+    overall = Quality(
+        float(values["score"]),
+        float(values["se"]),
+        name,
+        values["evidence"],
+        values.get("newest_evidence"),
+    )
+    return Mode(overall, values.get("categories", {}))
 
 
 @cache
