@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Final, TypeVar
@@ -295,10 +295,6 @@ class ModelCard:
     def attention_kinds(self) -> tuple[Attention, ...]:
         """The different kinds of attention, in the order of their layers."""
         return tuple(dict.fromkeys(self.attention_layers))
-
-    def with_origin(self, origin: Origin) -> ModelCard:
-        """The same card from elsewhere."""
-        return replace(self, origin=origin)
 
 
 def count_same(items: Iterable[T]) -> list[tuple[T, int]]:

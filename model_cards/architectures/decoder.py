@@ -291,6 +291,40 @@ def assemble(
     return tuple(layers)
 
 
+def decoder(
+    config: Config,
+    scheme: QuantScheme,
+    build: Callable[[LayerBuilder, int], Layer],
+    *,
+    width: int,
+    active: int = 0,
+    kind: Callable[[int], Hashable] = lambda index: None,
+    tied: bool = False,
+    root: str = "",
+    vocabulary_on_every_stage: bool = False,
+) -> Body:
+    """The network that most families share: embedding, layers, a norm, one rotary table, head.
+
+    `width` is that of the widest MLP, `active` the experts of a token, `tied` whether the class
+    shares the embedding with the head by default; modules have paths below `root`. Some classes
+    have both vocabulary matrices on every pipeline stage.
+    """
+    embedding, head = vocabulary(
+        config, scheme, tied=tied_embeddings(config, tied), head=f"{root}lm_head"
+    )
+    return Body(
+        embedding,
+        assemble(config, scheme, build, kind=kind, root=f"{root}model.layers"),
+        (Tensor("model.norm", (config.integer("hidden_size"),)),),
+        head,
+        (rotary_cache(config),),
+        max_intermediate_size=width,
+        experts_per_token=active,
+        embedding_on_every_stage=vocabulary_on_every_stage,
+        output_on_every_stage=vocabulary_on_every_stage,
+    )
+
+
 def blocks(
     scheme: QuantScheme, root: str, count: int, build: Callable[[str], Sequence[Module]]
 ) -> list[Module]:

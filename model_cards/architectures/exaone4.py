@@ -5,15 +5,11 @@ from __future__ import annotations
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
+    decoder,
     layer_windows,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -35,15 +31,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (b.cache(windows[index]),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
-    return Body(
-        embedding,
-        assemble(config, scheme, layer, kind=lambda index: windows[index]),
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=intermediate,
-    )
+    return decoder(config, scheme, layer, kind=lambda index: windows[index], width=intermediate)
 
 
 def _windows(config: Config) -> tuple[int | None, ...]:

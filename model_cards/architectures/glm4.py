@@ -5,14 +5,10 @@ from __future__ import annotations
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
+    decoder,
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -34,12 +30,4 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (b.cache(),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
-    return Body(
-        embedding,
-        assemble(config, scheme, layer),
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=intermediate,
-    )
+    return decoder(config, scheme, layer, width=intermediate)

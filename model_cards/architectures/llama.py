@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
+    decoder,
     layer_windows,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 # transformers' MistralConfig slides over 4096 tokens unless the file says `null`.
@@ -54,18 +51,10 @@ def text_body(
             (b.cache(windows[index]),),
         )
 
-    tied = tied_embeddings(config, False)
-    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
-    layers = assemble(
-        config, scheme, layer, kind=lambda index: windows[index], root=f"{root}model.layers"
-    )
-    return Body(
-        embedding,
-        layers,
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=intermediate,
+    return replace(
+        decoder(
+            config, scheme, layer, kind=lambda index: windows[index], width=intermediate, root=root
+        ),
         notes=notes,
     )
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
+    decoder,
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -35,15 +31,11 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             (b.cache(window),),
         )
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
-    return Body(
-        embedding,
-        assemble(config, scheme, layer),
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=active * intermediate,
-        experts_per_token=active,
-        embedding_on_every_stage=True,
-        output_on_every_stage=True,
+    return decoder(
+        config,
+        scheme,
+        layer,
+        width=active * intermediate,
+        active=active,
+        vocabulary_on_every_stage=True,
     )

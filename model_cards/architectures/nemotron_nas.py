@@ -9,15 +9,12 @@ from __future__ import annotations
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
+    decoder,
 )
 from model_cards.caches import Cache
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Module, Tensor
+from model_cards.modules import Module
 from model_cards.quantization.scheme import QuantScheme
 
 _WIDTH_MULTIPLE = 256
@@ -45,14 +42,12 @@ def build(config: Config, scheme: QuantScheme) -> Body:
             modules.append(b.norm("post_attention_layernorm"))
         return Layer(tuple(modules), caches)
 
-    embedding, head = vocabulary(config, scheme, tied=tied_embeddings(config, False))
-    return Body(
-        embedding,
-        assemble(config, scheme, layer, kind=lambda index: (kv_heads[index], widths[index])),
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=max(widths),
+    return decoder(
+        config,
+        scheme,
+        layer,
+        kind=lambda index: (kv_heads[index], widths[index]),
+        width=max(widths),
     )
 
 

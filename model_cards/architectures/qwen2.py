@@ -5,15 +5,11 @@ from __future__ import annotations
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
+    decoder,
     layer_windows,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
 )
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Tensor
 from model_cards.quantization.scheme import QuantScheme
 
 
@@ -46,16 +42,6 @@ def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
             (b.cache(window[index]),),
         )
 
-    tied = tied_embeddings(config, False)
-    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
-    layers = assemble(
-        config, scheme, layer, kind=lambda index: window[index], root=f"{root}model.layers"
-    )
-    return Body(
-        embedding,
-        layers,
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=intermediate,
+    return decoder(
+        config, scheme, layer, kind=lambda index: window[index], width=intermediate, root=root
     )

@@ -5,15 +5,12 @@ from __future__ import annotations
 from model_cards.architectures.decoder import (
     Body,
     LayerBuilder,
-    assemble,
-    rotary_cache,
-    tied_embeddings,
-    vocabulary,
+    decoder,
 )
 from model_cards.architectures.qwen2 import windows
 from model_cards.card import Layer
 from model_cards.config import Config
-from model_cards.modules import Linear, Module, Output, Shard, Tensor
+from model_cards.modules import Linear, Module, Output, Shard
 from model_cards.quantization.formats import UNQUANTIZED
 from model_cards.quantization.scheme import QuantScheme
 
@@ -62,24 +59,14 @@ def text_body(config: Config, scheme: QuantScheme, *, root: str = "") -> Body:
             (b.cache(window[index]),),
         )
 
-    tied = tied_embeddings(config, False)
-    embedding, head = vocabulary(config, scheme, tied=tied, head=f"{root}lm_head")
-    layers = assemble(
+    dense = dense_size if any(not is_sparse(i) for i in range(config.num_layers)) else 0
+    return decoder(
         config,
         scheme,
         layer,
+        width=max(dense, shared, active * expert_size),
+        active=active,
         kind=lambda i: (is_sparse(i), window[i]),
-        root=f"{root}model.layers",
-    )
-    dense = dense_size if any(not is_sparse(i) for i in range(config.num_layers)) else 0
-    return Body(
-        embedding,
-        layers,
-        (Tensor("model.norm", (config.integer("hidden_size"),)),),
-        head,
-        (rotary_cache(config),),
-        max_intermediate_size=max(dense, shared, active * expert_size),
-        experts_per_token=active,
-        embedding_on_every_stage=True,
-        output_on_every_stage=True,
+        root=root,
+        vocabulary_on_every_stage=True,
     )
