@@ -1,9 +1,13 @@
 """How exact the memory plan is: every case vLLM's own code answered, theirs against ours.
 
-    python benchmarks/exactness.py [FILE] [--json] [--markdown] [--only TEXT] [--all]
+    python benchmarks/exactness.py [FILE] [--configs FOLDER] [--json] [--markdown] [--only TEXT]
+                                   [--all]
 
 FILE has one JSON object a line: `model`, `gpu`, `tp`, `pp`, `engine` and vLLM's answers (`ranks`,
-`kv`, or `refusal`); without it, the cases of the test suite. Printed are the cases that differ
+`kv`, or `refusal`); without it, the cases of the test suite. FOLDER has the config.json that vLLM
+was asked with in a folder for each `model`; a folder `model_configs` beside FILE's own is found by
+itself. Without one, and for what it does not have, the bundled configs stand in, changed as the
+test suite's case of the same id says. Printed are the cases that differ
 (with --all every one), then a table by architecture and the totals. A case that is not modelled
 counts as wrong.
 """
@@ -112,13 +116,17 @@ class Result:
         return weights and (self.kv_exact or not self.kv_scored) and not self.not_modelled
 
 
-def card_of(name: str, patch: dict[str, Any], method: str | None = None) -> ModelCard:
+def card_of(
+    name: str, patch: dict[str, Any], method: str | None = None, configs: Path | None = None
+) -> ModelCard:
     """The card of a model whose config.json vLLM was given, with these keys changed.
 
     Of a checkpoint that drafts by `method`, vLLM was told nothing but the config: without its
     tensors it takes the head for one that shares the target's vocabulary matrices.
     """
     model_id = name.replace("__", "/", 1)
+    if configs is not None and (configs / name / "config.json").is_file():
+        return _card_in(configs / name, model_id, patch, method)
     bundled = bundled_config(model_id)
     if bundled is None:
         raise NotModelledError(f"{model_id} is not bundled")
@@ -143,7 +151,37 @@ def card_of(name: str, patch: dict[str, Any], method: str | None = None) -> Mode
     )
 
 
-def draft_of(row: dict[str, Any], given: dict[str, Any]) -> ModelCard | None:
+def _card_in(folder: Path, model_id: str, patch: dict[str, Any], method: str | None) -> ModelCard:
+    """The card of a folder with the config.json that vLLM was asked with."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    side, entry = folder / "hf_quant_config.json", find_entry(model_id)
+    facts = Facts(
+        parameters=entry.parameters if entry is not None and method is None else None,
+        side_file=Config(json.loads(side.read_text("utf-8")), side.name)
+        if side.is_file()
+        else None,
+        draft_method=method,
+        pooling=bundled_pooling(model_id),
+    )
+    _merge(config, patch)
+    asked = Config(config, f"{model_id}: config.json", complete=True)
+    return build_card(model_id, asked, Origin("folder", "case"), facts)
+
+
+def _merge(config: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Change a config as the cases do: part by part, "__delete__" takes a key away."""
+    for key, value in patch.items():
+        if value == "__delete__":
+            config.pop(key, None)
+        elif isinstance(value, dict) and isinstance(config.get(key), dict):
+            _merge(config[key], value)
+        else:
+            config[key] = value
+
+
+def draft_of(
+    row: dict[str, Any], given: dict[str, Any], configs: Path | None = None
+) -> ModelCard | None:
     """The card of the draft that a case's `speculative_config` names."""
     model, method = given.get("model"), given["method"]
     if model is None:
@@ -153,7 +191,7 @@ def draft_of(row: dict[str, Any], given: dict[str, Any]) -> ModelCard | None:
         config = Config(model, "the draft's config.json", complete=True)
         card = build_card("draft", config, Origin("bundled", "case"), Facts(draft_method=head))
     else:
-        card = card_of(model, row.get("draft_patch") or {}, head)
+        card = card_of(model, row.get("draft_patch") or {}, head, configs)
     if head is None:
         return card
     assert card.head is not None
@@ -166,14 +204,14 @@ def draft_of(row: dict[str, Any], given: dict[str, Any]) -> ModelCard | None:
     return replace(card, head=told)
 
 
-def plan_case(row: dict[str, Any], card: ModelCard) -> Ours:
+def plan_case(row: dict[str, Any], card: ModelCard, configs: Path | None = None) -> Ours:
     """vplan's answer to a case."""
     engine = dict(row["engine"])
     draft = None
     if engine.get("speculative_config"):
         speculative = engine["speculative_config"]
         with suppress(CardError):  # a draft need not be known for the launch to be refused
-            draft = draft_of(row, speculative)
+            draft = draft_of(row, speculative, configs)
         engine["speculative_config"] = SpeculativeConfig(
             speculative["method"],
             speculative["num_speculative_tokens"],
@@ -238,8 +276,8 @@ def parallelism(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(kind for kind, present in kinds.items() if present)
 
 
-def compare(row: dict[str, Any]) -> Result:
-    """One case, theirs against ours."""
+def compare(row: dict[str, Any], configs: Path | None = None) -> Result:
+    """One case, theirs against ours; `configs` as on the command line."""
     result = Result(row["id"], "?", refusal=row.get("refusal"), parallel=parallelism(row))
     result.kv_scored = "kv" in row
     ranks = row.get("ranks", [])
@@ -247,9 +285,9 @@ def compare(row: dict[str, Any]) -> Result:
         rank.get("post") and not rank["post"]["failed"] for rank in ranks
     )
     try:
-        card = card_of(row["model"], row.get("config_patch") or {})
+        card = card_of(row["model"], row.get("config_patch") or {}, configs=configs)
         result.architecture, result.format = card.architecture, card.format_kind
-        ours = plan_case(row, card)
+        ours = plan_case(row, card, configs)
     except (NotModelledError, CardError, PlanError) as error:
         result.not_modelled = str(error)
         return result
@@ -283,6 +321,18 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text("utf-8").splitlines():
         if line.strip():
             yield json.loads(line)
+
+
+def with_asked_configs(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows with how the config that vLLM was asked with differs from the bundled one.
+
+    The cases of the test suite say so of themselves; another file of the same cases may not.
+    """
+    known = {row["id"]: row for row in read_rows(CASES)}
+    for row in rows:
+        same = known.get(row["id"], {})
+        differs = {key: same[key] for key in ("config_patch", "draft_patch") if same.get(key)}
+        yield {**row, **differs}
 
 
 def summary(results: list[Result]) -> dict[str, Any]:
@@ -368,12 +418,18 @@ def print_markdown(results: list[Result]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, nargs="?", default=CASES)
+    parser.add_argument("--configs", type=Path, metavar="FOLDER", help="what vLLM was asked with")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--only", default="", help="cases whose id or architecture contains this")
     parser.add_argument("--all", action="store_true", help="print every case")
     parser.add_argument("--markdown", action="store_true", help="only the table, as Markdown")
     arguments = parser.parse_args()
-    results = [compare(row) for row in read_rows(arguments.file)]
+    beside = arguments.file.resolve().parent.parent / "model_configs"
+    configs = arguments.configs or (beside if beside.is_dir() else None)
+    rows = list(read_rows(arguments.file))
+    if configs is None:
+        rows = list(with_asked_configs(rows))
+    results = [compare(row, configs) for row in rows]
     if arguments.only:
         wanted = arguments.only.lower()
         results = [r for r in results if wanted in f"{r.id} {r.architecture}".lower()]
