@@ -1,8 +1,14 @@
-"""Fitted constants of what vLLM measures at start-up, keyed by release (data/constants.json)."""
+"""Fitted constants of what vLLM measures at start-up, keyed by release (data/constants.json).
+
+tools/fit_constants.py writes them from published launches.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -12,18 +18,34 @@ from planner.quantity import Basis, Quantity
 
 GIB: Final = 2**30
 
+Table = Mapping[str, Sequence[Mapping[str, Any]]]
+
+_OTHER: ContextVar[Table | None] = ContextVar("constants", default=None)
+
 
 @cache
-def _table() -> dict[str, Any]:
+def shipped_constants() -> Table:
+    """The table of this version."""
     path = Path(__file__).parent / "data" / "constants.json"
-    table: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    table: Table = json.loads(path.read_text("utf-8"))["constants"]
     return table
+
+
+@contextmanager
+def with_constants(table: Table | None) -> Iterator[None]:
+    """Plan with another table: constants fitted to fewer launches, or to one's own. None: as is."""
+    token = _OTHER.set(table if table is not None else _OTHER.get())
+    try:
+        yield
+    finally:
+        _OTHER.reset(token)
 
 
 def constant(name: str, release: Release) -> Quantity:
     """The constant's value for a release, with band, basis and source."""
+    table = _OTHER.get() or shipped_constants()
     taken = None
-    for row in _table()[name]:
+    for row in table[name]:
         if release.at_least(row["since"]):
             taken = row
     assert taken is not None, f"{name} has no value for {release.name}"

@@ -1,0 +1,212 @@
+"""Real launches of vLLM: rows of published start-up logs as settings that vplan can plan.
+
+One JSON object a line. What a row leaves out was not seen; vLLM's default is taken for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from planner import EngineConfig
+from planner.engine_config import SpeculativeConfig
+from planner.quantity import Quantity
+
+GIB: Final = 2**30
+
+# GPU kinds of the rows -> rigs; the total is the GPU table's, as a user would plan.
+_RIGS: Final = {
+    "H100 80GB": "h100-sxm",
+    "H100 NVL": "h100-nvl",
+    "H200": "h200-sxm",
+    "B200": "b200",
+    "B300": "b300",
+    "H20": "h20",
+    "RTX PRO 6000 Blackwell": "rtx-pro-6000-blackwell",
+    "RTX 3090": "rtx-3090",
+    "RTX 4090": "rtx-4090",
+    "RTX 5090": "rtx-5090",
+    "RTX 5080": "rtx-5080",
+    "RTX 5070 Ti": "rtx-5070-ti",
+    "RTX 3060": "rtx-3060-12gb",
+    "RTX 2080 Ti": "rtx-2080-ti",
+    "RTX A6000": "rtx-a6000",
+    "GB10 (DGX Spark)": "gb10",
+    "Jetson AGX Thor": "jetson-agx-thor",
+    "MI300X": "mi300x",
+    "T4": "t4",
+    "L4": "l4",
+    "L40S": "l40s",
+    "A10G": "a10g",
+    "A100 40GB": "a100-sxm4-40gb",
+    "V100 32GB": "v100-sxm2-32gb",
+    "Intel Arc": "arc-pro-b70",
+    "8 GB class": "rtx-3060-ti",
+}
+# Releases that a row without one may come from, if it does not say V0.
+_PLAUSIBLE: Final = ("0.19.1", "0.22.1", "0.25.1", "0.28.0", "0.33.0")
+_V0_RELEASE: Final = "0.8.5"
+_V0_CHUNKS_FROM: Final = 32768  # the V0 engine runs prompts whole up to this length
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch: what was asked of vLLM, and what it printed. Sizes in GiB, None: not seen."""
+
+    case_id: str
+    source: str
+    source_group: str
+    tier: str
+    consistent: bool
+    fork: bool
+    releases: tuple[str, ...]  # one if the row states it
+    rig: str | None  # None: the card is not known
+    gpu_kind: str
+    model: str
+    settings: EngineConfig
+    offline: bool
+    problem: str | None  # why it cannot be planned as it was run
+    weights: float | None
+    activation: float | None
+    non_torch: float | None
+    graphs: float | None  # "Estimated CUDA graph memory"
+    kv_cache: float | None
+    tokens: float | None
+    concurrency: float | None
+    longest: float | None  # "estimated maximum model length"
+    started: bool
+    outcome: str
+
+    @property
+    def stated(self) -> bool:
+        """Whether the row says which release it was."""
+        return len(self.releases) == 1
+
+    @property
+    def headline(self) -> bool:
+        """Whether the score counts it: complete, in itself consistent, vLLM as published."""
+        return self.tier == "A" and self.consistent and not self.fork
+
+
+def read_launches(path: Path) -> Iterator[Launch]:
+    """The launches of a file."""
+    for line in path.read_text("utf-8").splitlines():
+        if line.strip():
+            yield launch_of(json.loads(line))
+
+
+def launch_of(row: dict[str, Any]) -> Launch:
+    """One row; fields as in the file."""
+    flags = row.get("other_flags") or ""
+    old = row.get("engine") == "V0"
+    speculative, problem = _speculative(row.get("speculative"))
+    if "sleep mode" in flags:
+        problem = problem or "sleep mode keeps weights and cache in pools of their own"
+    rig = _RIGS.get(row.get("gpu_kind") or "")
+    if rig is None:
+        problem = problem or f"GPU {row.get('gpu')}"
+    length = row.get("max_model_len")
+    seqs, tokens = row.get("max_num_seqs"), row.get("max_num_batched_tokens")
+    if old:  # chunked prefill was off, and what a batch holds followed from the length
+        seqs = seqs or 256
+        tokens = tokens or (max(2048, length) if length and length <= _V0_CHUNKS_FROM else 2048)
+    settings = EngineConfig(
+        tensor_parallel_size=row.get("tp") or 1,
+        pipeline_parallel_size=row.get("pp") or 1,
+        data_parallel_size=row.get("dp") or 1,
+        decode_context_parallel_size=row.get("dcp") or 1,
+        enable_expert_parallel="expert parallel" in flags,
+        dtype=row.get("dtype") or "auto",
+        quantization="fp8" if "online" in (row.get("quantization") or "") else None,
+        max_model_len=length,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=tokens,
+        gpu_memory_utilization=row.get("gpu_memory_utilization"),
+        kv_cache_memory_bytes=_pinned(flags),
+        kv_cache_dtype=(row.get("kv_cache_dtype") or "auto").split(" ")[0],
+        block_size=_number(r"block-size (\d+)", flags),
+        enforce_eager=bool(row.get("enforce_eager")),
+        language_model_only="text-only" in flags,
+        speculative_config=speculative,
+        enable_lora="enable_lora" in flags,
+    )
+    small = row["outcome"] == "kv_too_small"
+    return Launch(
+        case_id=row["case_id"],
+        source=row["source"],
+        source_group=row.get("source_group") or row["source"],
+        tier=row["tier"],
+        consistent=row.get("consistent") is not False,
+        fork=bool(row.get("engine_fork")),
+        releases=_releases(row.get("vllm_version"), old=old),
+        rig=rig and _many(rig, row),
+        gpu_kind=row.get("gpu_kind") or "?",
+        model=row["model"],
+        settings=settings,
+        offline="Unsloth" in flags,
+        problem=problem,
+        weights=row.get("weights_gib"),
+        activation=row.get("activation_peak_gib"),
+        non_torch=row.get("non_torch_gib"),
+        graphs=row.get("cudagraph_estimate_gib"),
+        kv_cache=row.get("kv_cache_gib") or (row.get("error_available_gib") if small else None),
+        tokens=row.get("kv_tokens"),
+        concurrency=row.get("max_concurrency"),
+        longest=row.get("error_est_max_len"),
+        # A pool that was sized well may still be too small for the states of a hybrid model.
+        started=row["outcome"] == "ok",
+        outcome=row["outcome"],
+    )
+
+
+def _releases(text: str | None, *, old: bool) -> tuple[str, ...]:
+    if old:
+        return (_V0_RELEASE,)
+    found = re.match(r"(\d+\.\d+(?:\.\d+)?)", text or "")
+    return (found[1],) if found else _PLAUSIBLE
+
+
+def _many(rig: str, row: dict[str, Any]) -> str:
+    world = (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
+    count = max(row.get("n_gpus") or 1, world)
+    return rig if count == 1 else f"{count}x{rig}"
+
+
+def _speculative(given: dict[str, Any] | None) -> tuple[SpeculativeConfig | None, str | None]:
+    """Heads in the checkpoint can be planned; other drafts are named too loosely."""
+    if not given:
+        return None, None
+    count = given.get("num_speculative_tokens")
+    if given.get("method") != "mtp" or count is None or given.get("model"):
+        return None, f"draft: {given.get('method')}"
+    return SpeculativeConfig("mtp", count), None
+
+
+def _pinned(flags: str) -> int | None:
+    exact = _number(r"kv-cache-memory-bytes (\d{7,})", flags)
+    if exact is not None:
+        return exact
+    rounded = _number(r"kv-cache-memory-bytes (?:about )?(\d+) GiB", flags)
+    return None if rounded is None else rounded * GIB
+
+
+def _number(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None
+
+
+def over_releases(answers: list[Quantity]) -> Quantity:
+    """One answer for a launch of an unknown release: the middle one, and all their bands."""
+    ordered = sorted(answers, key=lambda each: each.value)
+    middle = ordered[(len(ordered) - 1) // 2]
+    return Quantity(
+        middle.value,
+        min(each.low for each in answers),
+        max(each.high for each in answers),
+        max(each.basis for each in answers),
+        middle.source,
+    )
