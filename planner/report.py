@@ -23,11 +23,13 @@ from planner.recommendation.settle import Settled, Unfit
 from planner.speed.step import SpeedEstimate
 
 
-class _Model(BaseModel):
+class StrictModel(BaseModel):
+    """A part of a report: its fields and no others."""
+
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
-class QuantityReport(_Model):
+class QuantityReport(StrictModel):
     """A number with the band that should hold nine of ten cases."""
 
     value: float
@@ -48,7 +50,7 @@ class QuantityReport(_Model):
         )
 
 
-class WeightsReport(_Model):
+class WeightsReport(StrictModel):
     """Weights of one rank by part."""
 
     total: QuantityReport
@@ -67,7 +69,7 @@ class WeightsReport(_Model):
     fetched: int
 
 
-class RankReport(_Model):
+class RankReport(StrictModel):
     """The memory budget of one pipeline stage's rank."""
 
     weights: WeightsReport
@@ -81,7 +83,7 @@ class RankReport(_Model):
     kv_cache: QuantityReport
 
 
-class VerdictReport(_Model):
+class VerdictReport(StrictModel):
     """Will it start?"""
 
     answer: Literal["yes", "risky", "no"]
@@ -89,7 +91,7 @@ class VerdictReport(_Model):
     chance_of_refusal: float
 
 
-class MemoryReport(_Model):
+class MemoryReport(StrictModel):
     """Where the memory of each GPU goes."""
 
     starts: VerdictReport
@@ -160,7 +162,7 @@ class MemoryReport(_Model):
         )
 
 
-class SpeedReport(_Model):
+class SpeedReport(StrictModel):
     """How fast it serves the workload."""
 
     tpot: QuantityReport
@@ -187,7 +189,7 @@ class SpeedReport(_Model):
         )
 
 
-class FlagReport(_Model):
+class FlagReport(StrictModel):
     """One option of the command."""
 
     name: str
@@ -195,7 +197,7 @@ class FlagReport(_Model):
     reason: str
 
 
-class CommandReport(_Model):
+class CommandReport(StrictModel):
     """The command to run."""
 
     argv: list[str]
@@ -209,7 +211,7 @@ class CommandReport(_Model):
         return cls(argv=command.argv, flags=flags)
 
 
-class ModelReport(_Model):
+class ModelReport(StrictModel):
     """A checkpoint."""
 
     id: str
@@ -242,7 +244,7 @@ class ModelReport(_Model):
         )
 
 
-class PlanReport(_Model):
+class PlanReport(StrictModel):
     """One checkpoint with settings that work."""
 
     model: ModelReport
@@ -261,7 +263,7 @@ class PlanReport(_Model):
         )
 
 
-class QualityReport(_Model):
+class QualityReport(StrictModel):
     """How good the model is, from published benchmarks."""
 
     score: float
@@ -271,7 +273,7 @@ class QualityReport(_Model):
     newest_evidence: str | None
 
 
-class ChoiceReport(_Model):
+class ChoiceReport(StrictModel):
     """One row of the ranking."""
 
     tier: int
@@ -281,7 +283,7 @@ class ChoiceReport(_Model):
     plan: PlanReport
 
 
-class WorkloadReport(_Model):
+class WorkloadReport(StrictModel):
     """What was asked for."""
 
     use_case: str
@@ -291,7 +293,7 @@ class WorkloadReport(_Model):
     context: int | None
 
 
-class RigReport(_Model):
+class RigReport(StrictModel):
     """The hardware planned for."""
 
     spec: str
@@ -312,7 +314,7 @@ class RigReport(_Model):
         )
 
 
-class RankingReport(_Model):
+class RankingReport(StrictModel):
     """`vplan recommend --gpu RIG --json`."""
 
     schema_version: Literal[1] = 1
@@ -355,7 +357,7 @@ class RankingReport(_Model):
         )
 
 
-class AlternativeReport(_Model):
+class AlternativeReport(StrictModel):
     """Another way to serve the model."""
 
     what: str
@@ -368,7 +370,7 @@ class AlternativeReport(_Model):
     plan: PlanReport | None
 
 
-class ModelOnRigReport(_Model):
+class ModelOnRigReport(StrictModel):
     """`vplan recommend --gpu RIG --model MODEL --json`."""
 
     schema_version: Literal[1] = 1
@@ -385,7 +387,7 @@ class ModelOnRigReport(_Model):
     alternatives: list[AlternativeReport]
 
 
-class RigChoiceReport(_Model):
+class RigChoiceReport(StrictModel):
     """One rig that serves a model."""
 
     rig: RigReport
@@ -393,7 +395,7 @@ class RigChoiceReport(_Model):
     plan: PlanReport
 
 
-class RigsReport(_Model):
+class RigsReport(StrictModel):
     """`vplan recommend --model MODEL --json` without a GPU: which rigs serve it."""
 
     schema_version: Literal[1] = 1
@@ -404,7 +406,7 @@ class RigsReport(_Model):
     rigs: list[RigChoiceReport]
 
 
-class GpuReport(_Model):
+class GpuReport(StrictModel):
     """One GPU of the database."""
 
     slug: str
@@ -449,7 +451,7 @@ class GpuReport(_Model):
         )
 
 
-class GpusReport(_Model):
+class GpusReport(StrictModel):
     """`vplan gpus --json`."""
 
     schema_version: Literal[1] = 1
@@ -457,7 +459,7 @@ class GpusReport(_Model):
     gpus: list[GpuReport]
 
 
-class ModelsReport(_Model):
+class ModelsReport(StrictModel):
     """`vplan models --json`."""
 
     schema_version: Literal[1] = 1

@@ -1,9 +1,10 @@
-"""Make `planner/engine/data/flags.json`: which option strings each vLLM release accepts.
+"""Make `planner/engine/data/flags.json` and `options.json`: the options of each vLLM release.
 
     python tools/build_flags.py FOLDER
 
 FOLDER holds one `<release>.json` for each release, with `accepted_names` (every option string of
-that release's `vllm serve` parser) and `choices`. Names are kept as runs of releases.
+that release's `vllm serve` parser), `choices`, and of each option what it sets and takes. Names are
+kept as runs of releases; what an option takes, as the newest release that has it says.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
-OUTPUT = Path(__file__).parent.parent / "planner" / "engine" / "data" / "flags.json"
+DATA = Path(__file__).parent.parent / "planner" / "engine" / "data"
+OUTPUT, OPTIONS = DATA / "flags.json", DATA / "options.json"
 CHOICES = ("kv_cache_dtype", "quantization")
 
 
@@ -31,6 +34,17 @@ def runs(present: list[bool]) -> list[list[int]]:
         else:
             found.append([index, index])
     return found
+
+
+def options_of(tables: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Of every option string: what it sets, what it takes and of what type, whether it unsets."""
+    found: dict[str, list[Any]] = {}
+    for table in tables:  # oldest first: the newest has the last word
+        for name, flag in table["flags"].items():
+            negations = flag.get("negations", ())
+            for each in (name, *flag.get("aliases", ()), *negations):
+                found[each] = [flag["dest"], flag["kind"], flag.get("type"), each in negations]
+    return dict(sorted(found.items()))
 
 
 def main() -> None:
@@ -58,6 +72,18 @@ def main() -> None:
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()]
     OUTPUT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    options = options_of(tables)
+    keys = by_value([set(table["speculative_config"]["keys"]) for table in tables])
+    table = {
+        "source": document["source"],
+        "columns": ["dest", "kind", "type", "negation"],
+        "options": options,
+        "speculative_config": keys,
+    }
+    inner = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in table.items()]
+    lines[2] = '"options": {\n' + ",\n".join(inner) + "\n}"
+    OPTIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{OUTPUT.name}: {len(releases)} releases, {len(flags)} option strings")
 
 

@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from hardware_db import HardwareError
 from model_cards.errors import CardError
+from planner.cli.check import check
 from planner.cli.console import fail, prepare_streams
 from planner.cli.gpus import gpus
 from planner.cli.models import models
@@ -52,6 +53,9 @@ def _main(
 
 
 app.command()(recommend)
+app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(
+    check
+)
 app.command()(gpus)
 app.command()(models)
 app.command()(schema)

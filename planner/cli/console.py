@@ -71,13 +71,13 @@ def say(text: str = "", style: str | None = None) -> None:
     console().print(text, style=style)
 
 
-def say_item(text: str) -> None:
+def say_item(text: str, style: str | None = None) -> None:
     """An entry of a list: what does not fit in its line goes on below its text."""
     from rich.table import Table
 
     row = Table.grid(padding=(0, 1))
     row.add_row(" -", text)
-    console().print(row)
+    console().print(row, style=style or None)
 
 
 def say_verbatim(text: str) -> None:

@@ -16,7 +16,8 @@ def gib_band(quantity: Quantity) -> str:
     """Bytes in GiB with the band where there is one."""
     if quantity.basis is Basis.EXACT or quantity.low == quantity.high:
         return gib(quantity.value)
-    return f"{gib(quantity.value)} [{gib(quantity.low)}-{gib(quantity.high)}]"
+    dash = "-" if quantity.low >= 0 else " to "
+    return f"{gib(quantity.value)} [{gib(quantity.low)}{dash}{gib(quantity.high)}]"
 
 
 def count(value: float) -> str:
@@ -38,6 +39,20 @@ def short_band(quantity: Quantity) -> str:
     low, high = short_count(quantity.low), short_count(quantity.high)
     value = short_count(quantity.value)
     return value if low == high else f"{value} [{low}-{high}]"
+
+
+def tokens_band(quantity: Quantity) -> str:
+    """A count in full with its band."""
+    if quantity.basis is Basis.EXACT or quantity.low == quantity.high:
+        return count(quantity.value)
+    return f"{count(quantity.value)} [{count(quantity.low)}-{count(quantity.high)}]"
+
+
+def chance(share: float) -> str:
+    """A probability in whole percent."""
+    if share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if share > 0.99 else f"{100 * share:.0f} %"
 
 
 def rate_band(quantity: Quantity) -> str:

@@ -10,14 +10,22 @@ from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard, open_card
 from planner.cli.budget import print_budget
 from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
-from planner.cli.format import count, gib, gib_band, rate_band, seconds, short_band, short_count
+from planner.cli.format import (
+    chance,
+    gib,
+    gib_band,
+    rate_band,
+    seconds,
+    short_band,
+    short_count,
+    tokens_band,
+)
 from planner.cli.status import Status
 from planner.command.render import render_command
 from planner.engine.releases import Release, find_release
 from planner.engine.rules import is_emulated
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
-from planner.quantity import Basis
 from planner.recommendation.alternatives import Alternatives, Checkpoint, find_alternatives
 from planner.recommendation.rank import Choice, Recommendation
 from planner.recommendation.rank import recommend as rank
@@ -211,14 +219,14 @@ def _print_plan(settled: Settled) -> None:
     say()
     concurrency = memory.max_concurrency
     cache = (
-        f"KV cache: {_tokens_band(settled)} tokens, {concurrency.value:.1f} requests of "
+        f"KV cache: {tokens_band(memory.kv_tokens)} tokens, {concurrency.value:.1f} requests of "
         f"{memory.config.max_model_len:,} tokens at once "
         f"({memory.tightest.kv_cache.basis.label})"
     )
     if not memory.kv_cache.groups:
         cache = "No KV cache: every prompt is read at once"
-    chance = _chance(memory.starts.chance_of_refusal)
-    say(f"{cache}; chance that vLLM refuses to start: {chance}")
+    risk = chance(memory.starts.chance_of_refusal)
+    say(f"{cache}; chance that vLLM refuses to start: {risk}")
     if speed is not None:
         ttft = f", first token after {seconds(speed.ttft.value)}" if speed.ttft else ""
         total = (
@@ -254,17 +262,6 @@ def _print_plan(settled: Settled) -> None:
     show(table)
 
 
-def _tokens_band(settled: Settled) -> str:
-    tokens = settled.memory.kv_tokens
-    if tokens.basis is Basis.EXACT:
-        return count(tokens.value)
-    return f"{count(tokens.value)} [{count(tokens.low)}-{count(tokens.high)}]"
-
-
-def _chance(share: float) -> str:
-    return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-
-
 def _model_on_rig(
     card: ModelCard, rig: Rig, requirements: Requirements, release: Release, as_json: bool
 ) -> int:
@@ -281,8 +278,8 @@ def _model_on_rig(
         _print_plan(result)
         if not result.sure:
             starts = result.memory.starts
-            chance = _chance(starts.chance_of_refusal)
-            fail(f"{card.model_id} may not start on {rig.spec} ({chance}): {starts.reason}")
+            risk = chance(starts.chance_of_refusal)
+            fail(f"{card.model_id} may not start on {rig.spec} ({risk}): {starts.reason}")
         return _status(result)
     assert alternatives is not None
     _print_unfit(card, result, alternatives)

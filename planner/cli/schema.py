@@ -12,16 +12,20 @@ from planner.errors import PlanError
 def schema(
     report: Annotated[
         str | None,
-        typer.Argument(help="ranking, model-on-rig, rigs, gpus or models; all if left out."),
+        typer.Argument(help="ranking, model-on-rig, rigs, check, gpus or models; else all."),
     ] = None,
 ) -> None:
     """Print the JSON Schema of the output of --json."""
     import json
 
+    from pydantic import BaseModel
+
+    from planner.diagnosis.report import CheckReport
     from planner.report import REPORTS
 
-    if report is not None and report not in REPORTS:
-        raise PlanError(f"Unknown report {report!r}; one of {', '.join(REPORTS)}")
-    names = [report] if report is not None else list(REPORTS)
-    schemas = {name: REPORTS[name].model_json_schema() for name in names}
+    reports: dict[str, type[BaseModel]] = {**REPORTS, "check": CheckReport}
+    if report is not None and report not in reports:
+        raise PlanError(f"Unknown report {report!r}; one of {', '.join(reports)}")
+    names = [report] if report is not None else list(reports)
+    schemas = {name: reports[name].model_json_schema() for name in names}
     print(json.dumps(schemas[report] if report is not None else schemas, indent=2))

@@ -24,15 +24,16 @@ def unknown_option(config: EngineConfig, release: Release) -> str | None:
 
 def accepts_flag(release: Release, flag: str) -> bool:
     """Whether that release's parser has the option string (`--max-model-len`)."""
-    return _present(read_data("flags.json")["flags"].get(flag), release)
+    return present_in(read_data("flags.json")["flags"].get(flag), release)
 
 
 def accepts_choice(release: Release, option: str, value: str) -> bool:
     """Whether the release knows `value` for `option` ("kv_cache_dtype" or "quantization")."""
-    return _present(read_data("flags.json")["choices"][option].get(value), release)
+    return present_in(read_data("flags.json")["choices"][option].get(value), release)
 
 
-def _present(runs: list[list[int]] | None, release: Release) -> bool:
+def present_in(runs: list[list[int]] | None, release: Release) -> bool:
+    """Whether a thing is there in a release, given the runs of releases that have it."""
     if runs is None:
         return False
     index = read_data("flags.json")["releases"].index(release.name)

@@ -74,6 +74,7 @@ class MemoryPlan:
     kv_cache: KVCachePlan
     kv_cache_low: KVCachePlan  # with the pool at the lower end of its band
     kv_cache_high: KVCachePlan
+    refusals: tuple[Refusal, ...]  # every rule that is broken, whatever the memory
     starts: Verdict
     notes: tuple[str, ...]
 
@@ -224,6 +225,7 @@ def plan_memory(
         kv_cache=expected,
         kv_cache_low=low,
         kv_cache_high=high,
+        refusals=tuple(broken),
         starts=verdict,
         notes=tuple(dict.fromkeys(notes)),
     )

@@ -1,0 +1,168 @@
+"""An existing command line, as pasted: the launch it asks for, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from planner.command.arguments import read_arguments
+from planner.command.invocation import read_invocation, split_text
+from planner.engine.options import has_speculative_key
+from planner.engine.releases import Release, find_release
+from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
+from planner.errors import PlanError
+from planner.findings import Finding, Severity
+
+# Settings that change memory or start, and that no plan knows yet: what they are about.
+_NOT_PLANNED: Final = {
+    "hf_overrides": "the model's own config", "compilation_config": "compilation and graphs",
+    "cudagraph_capture_sizes": "CUDA graphs", "max_cudagraph_capture_size": "CUDA graphs",
+    "cuda_graph_sizes": "CUDA graphs", "limit_mm_per_prompt": "the encoder's batch",
+    "attention_backend": "the attention backend", "attention_config": "the attention backend",
+    "moe_backend": "the experts' kernel", "mamba_cache_dtype": "recurrent states",
+    "mamba_ssm_cache_dtype": "recurrent states", "mamba_cache_mode": "recurrent states",
+    "mamba_block_size": "recurrent states", "kv_cache_dtype_skip_layers": "the KV cache",
+    "prefill_context_parallel_size": "context parallelism", "enable_dbo": "double batches",
+    "rope_scaling": "the context length", "rope_theta": "the context length",
+    "async_scheduling": "scheduling", "quantization_config": "quantization",
+    "cpu_offload_params": "weights in host memory", "offload_params": "weights in host memory",
+    "kv_transfer_config": "KV transfer", "performance_mode": "batch defaults",
+}  # fmt: skip
+_FIELDS: Final = frozenset(field.name for field in fields(EngineConfig))
+
+
+@dataclass(frozen=True, slots=True)
+class ServeCommand:
+    """A launch as a command asks for it.
+
+    `method` is None where vLLM infers the speculative method from the draft.
+    """
+
+    model: str
+    config: EngineConfig
+    release: Release
+    findings: tuple[Finding, ...]
+    environ: tuple[tuple[str, str], ...] = ()
+    revision: str | None = None
+    infers_method: bool = False
+
+
+def read_command(words: Sequence[str], release: str | None = None) -> ServeCommand:
+    """A command as words, or as one text that a shell would take apart.
+
+    `release` is the one to plan for, else that of the image the command names, else the installed
+    one. Raises `PlanError` where there is no vLLM command or no model in it.
+    """
+    if len(words) == 1:
+        words = split_text(words[0])
+    invocation = read_invocation(words)
+    planned = find_release(release or invocation.release)
+    arguments = read_arguments(invocation.arguments, planned)
+    settings = dict(arguments.settings)
+    model = arguments.model or _text(settings.get("model_tag"))
+    if model is None:
+        raise PlanError("the command names no model: vllm serve MODEL ...")
+    reader = _Settings(planned)
+    config = reader.config(settings)
+    gone = _replaced(arguments.replaced, settings.get("speculative_config"))
+    return ServeCommand(
+        model,
+        config,
+        planned,
+        (*gone, *arguments.findings, *reader.findings),
+        invocation.environ,
+        _text(settings.get("revision")),
+        reader.infers_method,
+    )
+
+
+def _replaced(names: list[str], settings: Any) -> Iterator[Finding]:
+    """That options are gone, with what to write instead."""
+    if not names:
+        return
+    text = f"{', '.join(names)}: vLLM has had no such options since before 0.8.5"
+    fix = f"--speculative-config {shlex.quote(json.dumps(settings))}"
+    yield Finding("option_gone", Severity.ERROR, text, fix)
+
+
+class _Settings:
+    """Settings by vLLM's name of them, into an EngineConfig one by one."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self.findings: list[Finding] = []
+        self.infers_method = False
+
+    def config(self, settings: Mapping[str, Any]) -> EngineConfig:
+        config = EngineConfig()
+        for name, value in settings.items():
+            if name in _FIELDS and value is not None:
+                config = self._with(config, name, value)
+            elif name in _NOT_PLANNED and not self._switches_towers_off(name, value):
+                about = _NOT_PLANNED[name]
+                option = f"--{name.replace('_', '-')}"
+                text = f"{option} is not planned for ({about}): the plan is without it"
+                self._note("not_planned", Severity.WARNING, text)
+        if self._switches_towers_off("limit_mm_per_prompt", settings.get("limit_mm_per_prompt")):
+            config = replace(config, language_model_only=True)
+        return config
+
+    def _with(self, config: EngineConfig, name: str, value: Any) -> EngineConfig:
+        try:
+            if name == "speculative_config":
+                value = self._speculative(value)
+            elif name == "eplb_config":
+                known = {"num_redundant_experts", "window_size"}
+                value = EplbConfig(**{key: value[key] for key in known & value.keys()})
+            return replace(config, **{name: value})
+        except PlanError as error:
+            self._note("bad_value", Severity.ERROR, str(error))
+        except (TypeError, AttributeError):
+            option = f"--{name.replace('_', '-')}"
+            self._note("bad_value", Severity.ERROR, f"{option}: {value!r} is no value for it")
+        return config
+
+    def _speculative(self, given: Mapping[str, Any]) -> SpeculativeConfig | None:
+        for key in given:
+            if not has_speculative_key(key, self.release):
+                self._unknown_key(key)
+        model, method = _text(given.get("model")), _text(given.get("method"))
+        if method is None and model in ("ngram", "[ngram]"):
+            method = "ngram"
+        if method in ("ngram", "ngram_gpu", "suffix"):
+            model = None
+        if given.get("num_speculative_tokens") is None:
+            text = "--speculative-config names no num_speculative_tokens"
+            self._note("missing_value", Severity.ERROR, text)
+            return None
+        self.infers_method = method is None
+        return SpeculativeConfig(
+            method or "draft_model",
+            int(given["num_speculative_tokens"]),
+            model,
+            given.get("draft_tensor_parallel_size"),
+        )
+
+    def _unknown_key(self, key: str) -> None:
+        """Releases differ in what they do with keys they do not know."""
+        text = f"--speculative-config: vLLM {self.release.name} has no key {key}"
+        ignored = self.release.at_least("0.9.1") and not self.release.at_least("0.16.0")
+        if ignored:
+            self._note("ignored_key", Severity.WARNING, f"{text} and ignores it")
+        else:
+            self._note("unknown_key", Severity.ERROR, text)
+
+    def _switches_towers_off(self, name: str, value: Any) -> bool:
+        """Whether no images and the like are allowed: then vLLM builds no towers."""
+        counts = value.values() if isinstance(value, dict) else ()
+        return name == "limit_mm_per_prompt" and bool(counts) and not any(counts)
+
+    def _note(self, code: str, severity: Severity, text: str) -> None:
+        self.findings.append(Finding(code, severity, text))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,40 @@
+"""The lines that vLLM itself prints where it refuses for want of memory."""
+
+from __future__ import annotations
+
+from planner.engine.refusal import RefusalKind
+from planner.memory.constants import GIB
+from planner.memory.plan import MemoryPlan
+
+_ONE_MODEL_SINCE = "0.25.0"  # "the models's max seq len" before
+
+
+def own_message(memory: MemoryPlan) -> str | None:
+    """What vLLM would print, as far as the plan's expected figures go; None if it starts."""
+    refusal, kv = memory.starts.refusal, memory.kv_cache
+    if refusal is None:
+        return None
+    if refusal.kind is RefusalKind.FREE_MEMORY:
+        start = memory.start
+        return (
+            f"Free memory on device cuda:0 ({max(0, start.free.value) / GIB:.2f}/"
+            f"{memory.device_total.value / GIB:.2f} GiB) on startup is less than desired GPU "
+            f"memory utilization ({memory.config.gpu_memory_utilization:g}, "
+            f"{start.asked.value / GIB:.2f} GiB)."
+        )
+    if refusal.kind is not RefusalKind.KV_ROOM:
+        return None
+    available = memory.tightest.kv_cache.value
+    if available <= 0:
+        return "No available memory for the cache blocks."
+    whose = "model's" if memory.release.at_least(_ONE_MODEL_SINCE) else "models's"
+    estimated = (
+        f" Based on the available memory, the estimated maximum model length is {kv.longest_len}."
+        if kv.longest_len
+        else ""
+    )
+    return (
+        f"To serve at least one request with the {whose} max seq len ({kv.max_model_len}), "
+        f"({kv.needed_bytes / GIB:.2f} GiB KV cache is needed, which is larger than the available "
+        f"KV cache memory ({available / GIB:.2f} GiB).{estimated}"
+    )

@@ -1,0 +1,118 @@
+"""What `vplan check --json` prints."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Literal
+
+from pydantic import Field
+
+from planner.command.render import render_command
+from planner.diagnosis.check import Check
+from planner.diagnosis.remedies import Remedy
+from planner.findings import Finding
+from planner.memory.plan import MemoryPlan
+from planner.report import MemoryReport, ModelReport, QuantityReport, RigReport, StrictModel
+
+
+class FindingReport(StrictModel):
+    """What is wrong, or worth knowing."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    text: str
+    fix: str | None
+
+    @classmethod
+    def of(cls, finding: Finding) -> FindingReport:
+        """From the library's."""
+        return cls(
+            code=finding.code,
+            severity=finding.severity.value,
+            text=finding.text,
+            fix=finding.fix,
+        )
+
+
+class RemedyReport(StrictModel):
+    """A change after which it starts."""
+
+    change: str
+    command: list[str]
+    kv_tokens: QuantityReport
+    max_concurrency: QuantityReport
+
+    @classmethod
+    def of(cls, remedy: Remedy) -> RemedyReport:
+        """From the library's."""
+        return cls(
+            change=remedy.change,
+            command=render_command(remedy.memory).argv,
+            kv_tokens=QuantityReport.of(remedy.memory.kv_tokens),
+            max_concurrency=QuantityReport.of(remedy.memory.max_concurrency),
+        )
+
+
+class CheckReport(StrictModel):
+    """`vplan check --json`."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["check"] = "check"
+    vllm: str
+    rig: RigReport
+    model: ModelReport
+    answer: Literal["yes", "risky", "no"]
+    chance_of_refusal: float
+    findings: list[FindingReport]
+    settings: dict[str, Any] = Field(description="settings given, and those that vLLM resolves")
+    memory: MemoryReport | None
+    remedies: list[RemedyReport]
+
+    @classmethod
+    def of(cls, check: Check) -> CheckReport:
+        """From the library's."""
+        return cls(
+            vllm=check.command.release.name,
+            rig=RigReport.of(check.rig),
+            model=ModelReport.of(check.card),
+            answer=check.answer.value,
+            chance_of_refusal=check.chance_of_refusal,
+            findings=[FindingReport.of(finding) for finding in check.findings],
+            settings=_settings(check),
+            memory=MemoryReport.of(check.memory) if check.memory is not None else None,
+            remedies=[RemedyReport.of(remedy) for remedy in check.remedies],
+        )
+
+
+def _settings(check: Check) -> dict[str, Any]:
+    """What was given, and vLLM's choice where nothing was."""
+    config = check.config
+    given = {
+        field.name: getattr(config, field.name)
+        for field in fields(config)
+        if getattr(config, field.name) != field.default
+    }
+    plain = {
+        name: value if isinstance(value, str | int | float | bool) else _parts(value)
+        for name, value in given.items()
+    }
+    return plain | (_resolved(check.memory) if check.memory is not None else {})
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _resolved(memory: MemoryPlan) -> dict[str, Any]:
+    config = memory.config
+    return {
+        "dtype": config.dtype,
+        "max_model_len": config.max_model_len,
+        "max_num_seqs": config.max_num_seqs,
+        "max_num_batched_tokens": config.max_num_batched_tokens,
+        "gpu_memory_utilization": config.gpu_memory_utilization,
+        "kv_cache_dtype": config.kv_cache_dtype,
+        "enable_prefix_caching": config.prefix_caching,
+        "async_scheduling": config.async_scheduling,
+        "cudagraph_capture_sizes": list(config.cudagraph_sizes),
+    }

@@ -1,0 +1,24 @@
+"""Findings: what is wrong with a command, or worth knowing of it, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """What a finding means for the launch."""
+
+    ERROR = "error"  # vLLM does not start
+    WARNING = "warning"  # it may not start, or does something else than meant
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding: a code for programs, a line for people, and the change that mends it."""
+
+    code: str
+    severity: Severity
+    text: str
+    fix: str | None = None
