@@ -95,7 +95,7 @@ class EngineConfig:
     fully_sharded_loras: bool = False
 
     def __post_init__(self) -> None:
-        for name in _counts():
+        for name in whole_numbers():
             value = getattr(self, name)
             if value is None or value >= 1 or (name == "max_model_len" and value == AUTO_LENGTH):
                 continue
@@ -130,6 +130,6 @@ class EngineConfig:
 
 
 @cache
-def _counts() -> tuple[str, ...]:
+def whole_numbers() -> tuple[str, ...]:
     """Settings that are whole numbers."""
     return tuple(field.name for field in fields(EngineConfig) if str(field.type).startswith("int"))

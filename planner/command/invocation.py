@@ -30,7 +30,6 @@ _DOCKER_SWITCHES: Final = frozenset(
      "--no-healthcheck", "--oom-kill-disable", "--disable-content-trust", "--sig-proxy"}
 )  # fmt: skip
 _IMAGE: Final = re.compile(r"(?:.*/)?vllm[\w.-]*(?::v?(\d+(?:\.\d+)+)?[\w.-]*)?(?:@.*)?$")
-_ENDS: Final = frozenset({";", "&&", "||", "|", "&", ">", ">>", "2>", "2>&1", "&>"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ def split_text(text: str) -> list[str]:
     Raises `PlanError` where quotes are not closed.
     """
     joined = re.sub(r"[ \t]*[\\^`][ \t]*\r?\n", " ", text)
+    joined = re.sub(r"(?<!\S)[012](?=[<>])", "", joined)  # of "2>&1"
     lines = [re.sub(r"^\s*(?:[$#>]|PS[^>]*>)\s+(?=\S)", "", line) for line in joined.splitlines()]
     try:
         lexer = shlex.shlex("\n;\n".join(lines), posix=True, punctuation_chars=";&|<>")
@@ -88,9 +88,9 @@ def _commands(words: Sequence[str]) -> list[list[str]]:
     for word in words:
         if skip:
             skip = False
-        elif word in (">", ">>", "2>", "&>", "<"):
+        elif set(word) <= set("<>&") and set(word) != {"&"}:
             skip = True
-        elif word in _ENDS or set(word) <= set(";&|"):
+        elif set(word) <= set(";&|"):
             commands.append([])
         else:
             commands[-1].append(word)

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from planner.command.arguments import read_arguments
 from planner.command.invocation import read_invocation, split_text
+from planner.command.values import human_readable
 from planner.engine.options import has_speculative_key
 from planner.engine.releases import Release, find_release
-from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
+from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig, whole_numbers
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
 
@@ -117,10 +118,12 @@ class _Settings:
             elif name == "eplb_config":
                 known = {"num_redundant_experts", "window_size"}
                 value = EplbConfig(**{key: value[key] for key in known & value.keys()})
+            elif isinstance(value, str) and name in whole_numbers():
+                value = human_readable(value)
             return replace(config, **{name: value})
         except PlanError as error:
             self._note("bad_value", Severity.ERROR, str(error))
-        except (TypeError, AttributeError):
+        except (TypeError, AttributeError, ValueError):
             option = f"--{name.replace('_', '-')}"
             self._note("bad_value", Severity.ERROR, f"{option}: {value!r} is no value for it")
         return config

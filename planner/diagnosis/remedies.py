@@ -33,6 +33,7 @@ class Remedy:
 
 def remedies(memory: MemoryPlan, draft: ModelCard | None) -> tuple[Remedy, ...]:
     """Changes of one setting first, then of several, then other checkpoints of the model."""
+    memory = _as_target(memory)
     found: list[Remedy] = []
     for change, config in _single(memory):
         plan = _starting(memory, config, draft)
@@ -43,6 +44,16 @@ def remedies(memory: MemoryPlan, draft: ModelCard | None) -> tuple[Remedy, ...]:
     if not found:
         found += _checkpoints(memory, draft)
     return tuple(found[:_MOST])
+
+
+def _as_target(memory: MemoryPlan) -> MemoryPlan:
+    """The launch with its draft split as the target, the only way that every vLLM takes."""
+    given = memory.config.given
+    if given.speculative_config is None:
+        return memory
+    speculative = replace(given.speculative_config, draft_tensor_parallel_size=None)
+    given = replace(given, speculative_config=speculative)
+    return replace(memory, config=replace(memory.config, given=given))
 
 
 def _single(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
