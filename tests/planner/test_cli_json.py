@@ -29,6 +29,10 @@ REPORTS = {
     "rigs": ("rigs for model", [("--model", LLAMA_70B), ("--model", "moonshotai/Kimi-K3")]),
     "gpus": ("gpus", [(), ("4090",), ("rtx",), ("arc-b580",)]),
     "models": ("models", [(), ("Qwen/Qwen3-8B",)]),
+    "check": ("check", [("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-8B -tp 1 --nope"),
+                        ("--gpu", "2x4090", "--offline", "vllm serve Qwen/Qwen3-14B -tp 2"),
+                        ("--gpu", "2x4090", "--offline", "vllm serve Qwen/Qwen3-14B -tp 4"),
+                        ("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-14B")]),
 }  # fmt: skip
 CASES = [(report, arguments) for report, (_, every) in REPORTS.items() for arguments in every]
 
@@ -42,7 +46,7 @@ def schemas() -> dict[str, Any]:
 
 
 def command(report: str) -> str:
-    return report if report in ("gpus", "models") else "recommend"
+    return report if report in ("gpus", "models", "check") else "recommend"
 
 
 def numbers(part: Any) -> Iterator[float]:
@@ -79,7 +83,7 @@ def test_one_schema_alone(vplan_here: Vplan, report: str) -> None:
 
 @pytest.mark.parametrize(("report", "arguments"), CASES, ids=str)
 def test_output_is_valid(vplan_here: Vplan, report: str, arguments: tuple[str, ...]) -> None:
-    run = vplan_here(command(report), *arguments, "--json")
+    run = vplan_here(command(report), "--json", *arguments)
     assert run.status in (0, 1)
     printed = strictly(run.out)
     jsonschema.validate(printed, schemas()[report])
@@ -89,7 +93,7 @@ def test_output_is_valid(vplan_here: Vplan, report: str, arguments: tuple[str, .
 @pytest.mark.parametrize("report", REPORTS)
 def test_the_schema_refuses_what_it_should(vplan_here: Vplan, report: str) -> None:
     """A schema that takes anything would make the test above worthless."""
-    printed = json.loads(vplan_here(command(report), *REPORTS[report][1][0], "--json").out)
+    printed = json.loads(vplan_here(command(report), "--json", *REPORTS[report][1][0]).out)
     for wrong in ({**printed, "schema_version": 2}, {**printed, "more": 1}, {"kind": "gpus"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schemas()[report])
