@@ -22,6 +22,11 @@ def own_message(memory: MemoryPlan) -> str | None:
             f"memory utilization ({memory.config.gpu_memory_utilization:g}, "
             f"{start.asked.value / GIB:.2f} GiB)."
         )
+    if refusal.kind is RefusalKind.STATE_BLOCKS:
+        return (
+            f"max_num_seqs ({memory.config.max_num_seqs}) exceeds available Mamba cache blocks "
+            f"({kv.num_blocks})."
+        )
     if refusal.kind is not RefusalKind.KV_ROOM:
         return None
     available = memory.tightest.kv_cache.value

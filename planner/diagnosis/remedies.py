@@ -65,8 +65,8 @@ def _single(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
     if share is not None and share != config.gpu_memory_utilization:
         text = f"--gpu-memory-utilization {share:g}"
         yield text, replace(given, gpu_memory_utilization=share)
-    for seqs in _SEQUENCE_LIMITS:
-        if seqs < config.max_num_seqs:
+    for seqs in (memory.kv_cache_low.num_blocks, *_SEQUENCE_LIMITS):
+        if 0 < seqs < config.max_num_seqs:
             yield f"--max-num-seqs {seqs}", replace(given, max_num_seqs=seqs)
             break
     for tokens in _BATCH_LIMITS:
@@ -164,4 +164,4 @@ def _surely_free(memory: MemoryPlan) -> float | None:
 
 def is_about_memory(kind: RefusalKind) -> bool:
     """Whether a refusal is mended by needing less memory."""
-    return kind in (RefusalKind.KV_ROOM, RefusalKind.FREE_MEMORY)
+    return kind in (RefusalKind.KV_ROOM, RefusalKind.FREE_MEMORY, RefusalKind.STATE_BLOCKS)

@@ -32,6 +32,7 @@ class RefusalKind(Enum):
     LORA = "lora"
     VOCABULARY = "vocabulary"
     KV_ROOM = "kv_room"
+    STATE_BLOCKS = "state_blocks"  # fewer blocks than requests with recurrent states
     FREE_MEMORY = "free_memory"
 
 

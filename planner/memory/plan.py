@@ -195,7 +195,14 @@ def plan_memory(
         asked, why = _allocated(ranks[0]), "the model and its KV cache take"
         margin = free - asked
     start = Start(margin, free, asked, why)
-    verdict = judge(broken, pools, expected, start, resolved)
+    verdict = judge(
+        broken,
+        pools,
+        expected,
+        start,
+        resolved,
+        state_blocks=_state_blocks(card, resolved, release),
+    )
     notes = [*rig.notes, *card.notes]
     if release.note:
         notes.append(release.note)
@@ -229,6 +236,15 @@ def plan_memory(
         starts=verdict,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _state_blocks(card: ModelCard, config: ResolvedConfig, release: Release) -> int:
+    """Blocks that vLLM wants for a full batch before it captures graphs of recurrent layers.
+
+    `resolve_cudagraph_mode_and_sizes` in config/compilation.py.
+    """
+    captures = bool(card.states and config.cudagraph_sizes)
+    return config.max_num_seqs if captures and release.fact("a_state_block_a_request") else 0
 
 
 def _on_ray(config: EngineConfig) -> bool:

@@ -40,7 +40,7 @@ class Verdict:
     @property
     def breaks_a_rule(self) -> bool:
         """Whether vLLM refuses whatever the memory."""
-        memory = (RefusalKind.FREE_MEMORY, RefusalKind.KV_ROOM)
+        memory = (RefusalKind.FREE_MEMORY, RefusalKind.KV_ROOM, RefusalKind.STATE_BLOCKS)
         return self.refusal is not None and self.refusal.kind not in memory
 
     @property
@@ -83,10 +83,13 @@ def judge(
     kv: KVCachePlan,
     start: Start,
     config: ResolvedConfig,
+    *,
+    state_blocks: int = 0,
 ) -> Verdict:
     """The verdict on a budget.
 
-    `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank.
+    `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank,
+    `state_blocks` the blocks that recurrent layers need for a full batch of requests.
     """
     if broken:
         return Verdict(Answer.NO, broken[0], 1.0)
@@ -94,15 +97,27 @@ def judge(
     need = kv.needed_bytes
     if config.given.num_gpu_blocks_override is not None:
         kv_check = 0.0 if kv.fits else 1.0
+        state_check = 0.0 if kv.num_blocks >= state_blocks else 1.0
     else:
         worst = max(pool.chance_below(need) for pool in pools)
         kv_check = worst if not config.auto_length else max(p.chance_below(1) for p in pools)
+        state_check = max(
+            pool.chance_below(state_blocks * size)
+            for pool, size in zip(pools, kv.bytes_per_block, strict=True)
+        )
+    kv_check, cache_check = max(kv_check, state_check), kv_check
     refusal = 1 - start_check * (1 - kv_check)
     if refusal <= _SURE:
         return Verdict(Answer.YES, None, refusal)
     answer = Answer.NO if refusal >= _HOPELESS else Answer.RISKY
     if 1 - start_check > kv_check:
         kind, reason = RefusalKind.FREE_MEMORY, start.reason
+    elif kv.fits and state_check > cache_check:
+        kind = RefusalKind.STATE_BLOCKS
+        reason = (
+            f"{state_blocks} requests at once (max_num_seqs) need as many blocks for their "
+            f"recurrent states; the cache has {kv.num_blocks}"
+        )
     else:
         kind = RefusalKind.KV_ROOM
         reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from launches import bundled
@@ -75,3 +76,19 @@ def test_the_same_uncertain_total_counts_once() -> None:
     assert total.low < total.value
     assert margin.value == pytest.approx(0.08 * total.value)
     assert margin.value - margin.low == pytest.approx(0.08 * (total.value - total.low))
+
+
+def test_a_state_for_every_request() -> None:
+    """vLLM captures no graphs of recurrent layers with fewer blocks than requests (0.20.0 on):
+    Qwen3-Next has one block for several hundred tokens, so 256 requests need much cache."""
+    card, rig = bundled("Qwen/Qwen3.5-9B"), find_rig("h100-sxm")
+    few = EngineConfig(max_model_len=4096, num_gpu_blocks_override=200, max_num_seqs=201)
+    memory = plan_memory(card, rig, few, vllm="0.33.0")
+    assert memory.kv_cache.fits
+    assert memory.starts.answer is Answer.NO
+    assert "(max_num_seqs)" in memory.starts.reason
+    enough = replace(few, max_num_seqs=200)
+    assert plan_memory(card, rig, enough, vllm="0.33.0").starts.answer is Answer.YES
+    assert plan_memory(card, rig, few, vllm="0.19.1").starts.answer is Answer.YES
+    eager = replace(few, enforce_eager=True)
+    assert plan_memory(card, rig, eager, vllm="0.33.0").starts.answer is Answer.YES
