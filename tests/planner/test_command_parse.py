@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from planner import EngineConfig, PlanError
 from planner.command.invocation import read_invocation, split_text
@@ -205,3 +207,24 @@ def test_variables_reach_the_launch() -> None:
     found = read_invocation(words)
     assert found.variables == {"VLLM_CPU_KVCACHE_SPACE": "8"}
     assert found.arguments == ("a/b",)
+
+
+PIECES = [
+    "vllm", "serve", "a/b", "--", "-", "-tp", "-O3", "--max-model-len", "--speculative-config",
+    '{"a": [', '{"method": 3, "num_speculative_tokens": "x"}', "[1, 2]", "--eplb-config", "null",
+    "--eplb-config.num_redundant_experts", "--tensor-parallel-size", "1e9", "-1", "True", "=", "",
+    "--speculative-model", "--config", "/dev/null", "docker", "run", "-e", "python", "-m", "\\",
+    "#", ";", "|", ">", "'", '"', "\x00", "\u202e", "--limit-mm-per-prompt", "0", "--kv-cache-dtype",
+    "--limit-mm-per-prompt={}", "--enable-lora", "--max-loras=999999999999999999999",
+]  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=14))
+def test_nothing_that_is_pasted_breaks_it(words: list[str]) -> None:
+    for given_words in (words, [" ".join(words)], ["vllm", "serve", "a/b", *words]):
+        try:
+            command = read_command(given_words, "0.33.0")
+        except PlanError:
+            continue
+        assert all(finding.text for finding in command.findings)
