@@ -80,6 +80,7 @@ class EngineConfig:
     num_gpu_blocks_override: int | None = None
     enable_prefix_caching: bool | None = None
     enable_chunked_prefill: bool | None = None
+    async_scheduling: bool | None = None
     cpu_offload_gb: float = 0.0  # GiB
     offload_group_size: int = 0
     offload_num_in_group: int = 1

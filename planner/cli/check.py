@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from hardware_db import find_rig
-from planner.cli.console import print_json
+from planner.cli.console import fail, print_json
 from planner.cli.status import Status
 from planner.errors import PlanError
 
@@ -60,4 +60,12 @@ def check(
         print_json(CheckReport.of(result))
     else:
         print_verdict(result)
+        _complain(result.answer.value)
     return _STATUS[result.answer.value]
+
+
+def _complain(answer: str) -> None:
+    """A line on stderr for whoever reads nothing else, after all that was said."""
+    sys.stdout.flush()
+    if answer != "yes":
+        fail("it does not start" if answer == "no" else "it may not start")

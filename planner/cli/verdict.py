@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.cli.budget import print_budget
-from planner.cli.console import fail, say, say_item, say_verbatim
+from planner.cli.console import say, say_item, say_verbatim
 from planner.cli.format import chance, count, tokens_band
 from planner.command.render import render_command
 from planner.diagnosis.check import Check
@@ -61,7 +61,5 @@ def _print_answer(result: Check) -> None:
             say(f"It starts; chance that vLLM refuses: {risk}.", "green")
         case Answer.RISKY:
             say(f"It may not start; chance that vLLM refuses: {risk}.", "yellow")
-            fail(f"it may not start ({risk})")
         case Answer.NO:
             say("It does not start.", "red")
-            fail("it does not start")

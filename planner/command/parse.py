@@ -28,7 +28,7 @@ _NOT_PLANNED: Final = {
     "mamba_block_size": "recurrent states", "kv_cache_dtype_skip_layers": "the KV cache",
     "prefill_context_parallel_size": "context parallelism", "enable_dbo": "double batches",
     "rope_scaling": "the context length", "rope_theta": "the context length",
-    "async_scheduling": "scheduling", "quantization_config": "quantization",
+    "quantization_config": "quantization",
     "cpu_offload_params": "weights in host memory", "offload_params": "weights in host memory",
     "kv_transfer_config": "KV transfer", "performance_mode": "batch defaults",
 }  # fmt: skip

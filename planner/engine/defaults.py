@@ -313,6 +313,8 @@ def _async_scheduling(
     if speculating is not None and not runner_v2:
         methods = release.fact("async_scheduling_methods")
         on = on and not piped and speculating.method in methods
+    if config.async_scheduling is not None:
+        return config.async_scheduling
     return bool(on)
 
 

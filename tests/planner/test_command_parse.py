@@ -214,8 +214,8 @@ PIECES = [
     '{"a": [', '{"method": 3, "num_speculative_tokens": "x"}', "[1, 2]", "--eplb-config", "null",
     "--eplb-config.num_redundant_experts", "--tensor-parallel-size", "1e9", "-1", "True", "=", "",
     "--speculative-model", "--config", "/dev/null", "docker", "run", "-e", "python", "-m", "\\",
-    "#", ";", "|", ">", "'", '"', "\x00", "\u202e", "--limit-mm-per-prompt", "0", "--kv-cache-dtype",
-    "--limit-mm-per-prompt={}", "--enable-lora", "--max-loras=999999999999999999999",
+    "#", ";", "|", ">", "'", '"', "\x00", "\u202e", "--limit-mm-per-prompt", "0",
+    "--kv-cache-dtype", "--limit-mm-per-prompt={}", "--enable-lora", "--max-loras=999999999999999999999",
 ]  # fmt: skip
 
 

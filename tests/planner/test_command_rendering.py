@@ -57,6 +57,7 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
     "offload_group_size": (6, ["--offload-group-size", "6"]),
     "offload_num_in_group": (2, ["--offload-num-in-group", "2"]),
     "offload_prefetch_step": (2, ["--offload-prefetch-step", "2"]),
+    "async_scheduling": (False, ["--no-async-scheduling"]),
     "enforce_eager": (True, ["--enforce-eager"]),
     "disable_hybrid_kv_cache_manager": (True, ["--disable-hybrid-kv-cache-manager"]),
     "language_model_only": (True, ["--language-model-only"]),
