@@ -12,18 +12,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+from launch_folds import folds, largest, programme_left_out
 from launch_plans import NotPlanned, Predicted, predict
 from launch_rows import Launch, read_launches
 
+from planner.memory.constants import Table, with_constants
 from planner.quantity import Quantity
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 SMALL_POOL = 8.0  # GiB; below it an error counts in GiB, not as a share
 MEMORY_OUTCOMES = ("kv_too_small", "oom", "free_memory_error")
@@ -169,20 +171,13 @@ def gpu_class(launch: Launch) -> str:
     return "SoC" if kind.startswith(("GB10", "Jetson")) else "other cards"
 
 
-def largest_source(launches: Iterable[Launch]) -> str:
-    """The source with the most rows."""
-    return Counter(launch.source_group for launch in launches).most_common(1)[0][0]
-
-
 def score(
-    launches: Sequence[Launch], fitted: Callable[[Launch], Any] | None = None
+    launches: Sequence[Launch], fitted: Callable[[Launch], Table] | None = None
 ) -> tuple[list[Scored], list[tuple[Launch, str]]]:
     """Launches with their plans, and those that cannot be planned with the reason.
 
     `fitted` gives the constants to plan a launch with, None today's.
     """
-    from planner.memory.constants import with_constants
-
     scored, missing = [], []
     for launch in launches:
         table = fitted(launch) if fitted is not None else None
@@ -216,7 +211,7 @@ def report(
     extra: dict[str, Any],
 ) -> dict[str, Any]:
     """The whole answer as one object."""
-    programme = largest_source(launches)
+    programme = largest(launches)
     groups = {
         f"{way}: {name}": figures(rows)
         for way, divided in grouped(scored, programme).items()
@@ -300,11 +295,9 @@ def main() -> None:
     launches = [each for each in read_launches(arguments.file) if arguments.all or each.headline]
     extra: dict[str, Any] = {}
     if arguments.leave_one_source_out:
-        from launch_folds import folds, programme_left_out
-
         scored, missing = score(launches, folds(launches))
         whole, _ = score(*programme_left_out(launches))
-        programme = largest_source(launches)
+        programme = largest(launches)
         extra = {
             "(a) largest source left out whole": figures(whole),
             "(b) inside it by architecture": figures(

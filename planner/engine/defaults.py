@@ -111,7 +111,12 @@ class ResolvedConfig:
 
     @property
     def in_flight_tokens(self) -> int:
-        """Tokens scheduled but not settled: one batch for each concurrent step."""
+        """Tokens scheduled but not settled: one batch for each concurrent step.
+
+        Before 0.26.0 windows are given room for one batch, however many are under way.
+        """
+        if not self.release.fact("windows_hold_batches_in_flight"):
+            return self.max_num_batched_tokens
         stages = self.given.pipeline_parallel_size
         if not self.async_scheduling:
             batches = stages
@@ -308,13 +313,13 @@ def _async_scheduling(
     config: EngineConfig, release: Release, speculating: Speculation | None, *, runner_v2: bool
 ) -> bool:
     """Whether a step is scheduled while the one before runs."""
+    if config.async_scheduling is not None:
+        return config.async_scheduling
     piped = config.pipeline_parallel_size > 1
     on = release.fact("async_scheduling_in_pipelines" if piped else "async_scheduling")
     if speculating is not None and not runner_v2:
         methods = release.fact("async_scheduling_methods")
         on = on and not piped and speculating.method in methods
-    if config.async_scheduling is not None:
-        return config.async_scheduling
     return bool(on)
 
 

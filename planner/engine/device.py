@@ -36,6 +36,7 @@ class DeviceFacts:
     gfx: str | None  # AMD architecture
     total_bytes: int  # what defaults compare with: NVML's total on CUDA
     cpu_flags: tuple[str, ...] = ()  # instructions of a CPU
+    sm_count: int | None = None
 
     @property
     def has_amx(self) -> bool:
@@ -57,4 +58,5 @@ def device_facts(gpu: Gpu) -> DeviceFacts:
         gpu.gfx,
         gpu.memory.device_total_bytes or 0,
         gpu.cpu_flags,
+        gpu.sm_count,
     )

@@ -22,7 +22,12 @@ from planner.engine.refusal import Refusal, RefusalKind
 from planner.engine.releases import Release
 
 # Lowest compute capability of a quantization method in the stock wheel (get_min_capability).
-_MIN_CAPABILITY = {"awq": (7, 5), "gptq": (7, 5), "compressed-tensors": (7, 5)}
+_MIN_CAPABILITY = {
+    "awq": (7, 5),
+    "gptq": (7, 5),
+    "compressed-tensors": (7, 5),
+    "bitsandbytes": (7, 0),
+}
 _WITHOUT_NVFP4 = (Platform.CPU, Platform.XPU)
 
 

@@ -1,8 +1,9 @@
 """The activation peak of vLLM's profile run: the largest of the passes it makes.
 
-vLLM runs a dummy batch of `max_num_batched_tokens` tokens through the layers, then samples one
-row for each of `max_num_seqs` requests, or pools the whole batch. On most launches the sampler is
-the peak: its buffers are requests x vocabulary, not split over ranks.
+vLLM encodes dummy images, runs a dummy batch of `max_num_batched_tokens` tokens through the
+layers, and then samples one row for each of `max_num_seqs` requests, or pools the whole batch. The
+peak is the largest of the three, on top of what stays from one pass to the next. On most launches
+the sampler is the largest: its buffers are requests x vocabulary, not split over ranks.
 """
 
 from __future__ import annotations
@@ -10,38 +11,74 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from model_cards.card import ModelCard
-from model_cards.modules import Experts
+from model_cards.caches import Attention, AttentionKind
+from model_cards.card import ModelCard, count_same
+from model_cards.modules import Linear
 from planner.engine.defaults import ResolvedConfig
+from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
 from planner.memory.constants import constant
+from planner.memory.encoder_pass import encoded_bytes, encoder_pass
+from planner.memory.moe_workspaces import moe_workspaces
 from planner.quantity import Basis, Quantity, total
 
 _FP32_BYTES: Final = 4
 _POOLER_BAND: Final = 0.5  # not measured
+_HOPPER: Final = (9, 0)
+_USUAL_SM_COUNT: Final = 132
+# cuBLAS keeps one workspace in torch's allocator (CUDA's default sizes).
+_CUBLAS_BYTES: Final = 32 * 2**20
+_CUBLAS_BYTES_BEFORE_HOPPER: Final = 4096 * 2 * 1024 + 16 * 8 * 1024
+_MLA_CONTEXT_TOKENS: Final = 64 * 1024
 
 
 def activation_peak(
-    card: ModelCard, config: ResolvedConfig, release: Release, *, last_stage: bool
+    card: ModelCard,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    release: Release,
+    *,
+    first_stage: bool,
+    last_stage: bool,
 ) -> Quantity:
-    """Bytes of transient activations at the peak of the profile run."""
-    text = text_pass(card, config, release)
-    if not last_stage:  # no sampler before the last pipeline stage
-        return text
-    last = pooler_pass(card, config) if config.pooling else sampler_pass(card, config, release)
-    return last if last.value >= text.value else text
+    """Bytes of transient activations at the peak of the profile run, on one pipeline stage."""
+    kept = [Quantity.exact(_cublas_bytes(device))]
+    passes = [text_pass(card, config, device, release, last_stage=last_stage)]
+    if last_stage:
+        if config.pooling:
+            passes.append(pooler_pass(card, config))
+        else:
+            passes.append(sampler_pass(card, config, device, release))
+    workspaces = moe_workspaces(card, config, device, release)
+    if workspaces.value and release.fact("moe_workspaces_kept"):
+        passes = [replace(total((each, workspaces)), source=each.source) for each in passes]
+    if first_stage:  # before there are workspaces
+        passes.append(encoder_pass(card, config, release))
+        kept.append(encoded_bytes(card, config))
+    largest = max(passes, key=lambda each: each.value)
+    return replace(total([largest, *kept]), source=largest.source)
 
 
-def sampler_pass(card: ModelCard, config: ResolvedConfig, release: Release) -> Quantity:
+def sampler_pass(
+    card: ModelCard, config: ResolvedConfig, device: DeviceFacts, release: Release
+) -> Quantity:
     """Logits of one row per request over the whole vocabulary, with the sampler's copies.
 
-    The workspaces of an MoE model's fused kernel are still allocated then.
+    The logits in the model's dtype; in fp32, masked, as probabilities and divided by noise
+    (v1/sample/ops/topk_topp_sampler.py); before 0.17.0 sorted, with int64 indices. The hidden
+    states of the batch are still there.
     """
-    name = "sampler_bytes_per_logit_v2" if config.model_runner_v2 else "sampler_bytes_per_logit"
     rows = min(config.max_num_seqs, config.max_num_batched_tokens)
+    name = "sampler_bytes_per_logit_v2" if config.model_runner_v2 else "sampler_bytes_per_logit"
+    # Fitted to 16-bit models; the model's own logits are as wide as its dtype.
+    wider = Quantity.exact((config.dtype_bytes - 2) * rows * card.vocab_size)
     logits = constant(name, release).times(rows * card.vocab_size)
-    hidden = config.max_num_batched_tokens * card.hidden_size * config.dtype_bytes
-    peak = total((logits, Quantity.exact(hidden), moe_workspaces(card, config, release)))
+    scratch = 0
+    if release.fact("sampler_masks_by_triton") and not config.model_runner_v2:
+        programs = min(rows, device.sm_count or _USUAL_SM_COUNT)
+        scratch = programs * card.vocab_size * _FP32_BYTES
+    hidden = (config.max_num_batched_tokens + rows) * card.hidden_size * config.dtype_bytes
+    peak = total((logits, wider, Quantity.exact(scratch + hidden)))
     return replace(peak, source="sampler: max_num_seqs x vocabulary")
 
 
@@ -53,37 +90,72 @@ def pooler_pass(card: ModelCard, config: ResolvedConfig) -> Quantity:
     return Quantity.within(size, _POOLER_BAND, Basis.ESTIMATED, source)
 
 
-def text_pass(card: ModelCard, config: ResolvedConfig, release: Release) -> Quantity:
-    """The widest layer for a full batch: gate, up and their product, and hidden-size copies."""
+def text_pass(
+    card: ModelCard,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    release: Release,
+    *,
+    last_stage: bool,
+) -> Quantity:
+    """The widest part of a layer for a full batch, and hidden-size copies beside it.
+
+    That is gate, up and their product; the workspaces of routed experts where they are not kept; or
+    the context that MLA projects up. A stage that is not the last one hands on hidden states and
+    residual.
+    """
     width = config.max_num_batched_tokens * config.dtype_bytes
     copies = constant("layer_hidden_copies", release).times(width * card.hidden_size)
-    if card.is_moe:
-        inside = moe_workspaces(card, config, release)
-    else:
-        ranks = config.given.tensor_parallel_size
-        inner = 3 * card.max_intermediate_size // ranks * width
-        inside = Quantity.exact(inner)
-    return replace(inside + copies, source="text pass: max_num_batched_tokens x widest layer")
+    ranks = config.given.tensor_parallel_size
+    inner = max(3 * _mlp_width(card) // ranks * width, _mla_context_bytes(card, config))
+    parts = [copies, Quantity.exact(inner)]
+    if not release.fact("moe_workspaces_kept"):
+        workspaces = moe_workspaces(card, config, device, release)
+        parts[1] = max(parts[1], workspaces, key=lambda each: each.value)
+    if not last_stage:
+        parts.append(Quantity.exact(2 * width * card.hidden_size))
+    return replace(total(parts), source="text pass: max_num_batched_tokens x widest layer")
 
 
-def moe_workspaces(card: ModelCard, config: ResolvedConfig, release: Release) -> Quantity:
-    """Workspaces of the fused MoE kernel: every token once for each expert it visits."""
-    experts = _routed(card)
-    if experts is None:
-        return Quantity.exact(0)
-    given = config.given
-    share = experts.intermediate
-    if not given.enable_expert_parallel:
-        share //= given.tensor_parallel_size
-    width = config.max_num_batched_tokens * config.dtype_bytes
-    size = experts.active * (2 * share + experts.hidden) * width
-    return constant("moe_workspaces", release).times(size)
+def _mlp_width(card: ModelCard) -> int:
+    """Features of the widest MLP that every token passes, all ranks together."""
+    if not card.is_moe:
+        return card.max_intermediate_size
+    gated = [
+        sum(output.size for output in module.outputs) // 2
+        for layer, _ in count_same(card.layers)
+        for module in layer.modules
+        if isinstance(module, Linear) and "gate_up" in module.name
+    ]
+    return max(gated, default=0)
 
 
-def _routed(card: ModelCard) -> Experts | None:
-    """The routed experts of the first MoE layer."""
-    for layer in card.layers:
-        for module in layer.modules:
-            if isinstance(module, Experts):
-                return module
-    return None
+def _mla_context_bytes(card: ModelCard, config: ResolvedConfig) -> int:
+    """Keys and values of so much context as MLA projects up at a time, on one rank.
+
+    The profile run allocates it in every layer (model_executor/layers/attention/mla_attention.py).
+    """
+    latent = [each for each in card.attention_kinds if each.kind is AttentionKind.MLA]
+    if not latent:
+        return 0
+    tokens = min(
+        max(8 * config.max_model_len, 4 * config.max_num_seqs * (config.block_size or 16)),
+        _MLA_CONTEXT_TOKENS,
+    )
+    per_token = max(
+        (
+            sum(output.size for output in module.outputs)
+            for layer, _ in count_same(card.layers)
+            if any(isinstance(cache, Attention) for cache in layer.caches)
+            for module in layer.modules
+            if isinstance(module, Linear) and module.name.endswith("kv_b_proj")
+        ),
+        default=0,
+    )
+    return tokens * per_token // config.given.tensor_parallel_size * config.dtype_bytes
+
+
+def _cublas_bytes(device: DeviceFacts) -> int:
+    if device.platform is not Platform.CUDA or device.capability is None:
+        return 0
+    return _CUBLAS_BYTES if device.capability >= _HOPPER else _CUBLAS_BYTES_BEFORE_HOPPER

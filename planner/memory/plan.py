@@ -279,7 +279,9 @@ def _ranks(
             activation = Quantity.exact(0, "not profiled on CPU")
             graphs = Quantity.exact(0, "no CUDA graphs")
         else:
-            activation = activation_peak(card, config, release, last_stage=last)
+            activation = activation_peak(
+                card, config, device, release, first_stage=index == 0, last_stage=last
+            )
             graphs = cuda_graph_estimate(stage.layers, config, release)
         if config.kv_cache_memory_bytes is not None:
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
@@ -343,6 +345,7 @@ def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Rel
     if device.platform is Platform.CPU:
         return constant("cpu_process_gib", release).times(GIB)
     if config.tensor_parallel_size == 1:
-        return constant("non_torch_gib", release).times(GIB)
+        name = "non_torch_gib" if config.pipeline_parallel_size == 1 else "non_torch_pp_gib"
+        return constant(name, release).times(GIB)
     link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
     return constant(f"non_torch_tp_{link}_gib", release).times(GIB)
