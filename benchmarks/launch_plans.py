@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Final
 
 from launch_models import launched_card
 from launch_rows import GIB, Launch, over_releases
@@ -16,6 +17,8 @@ from planner import EngineConfig, MemoryPlan, plan_memory
 from planner.errors import PlanError
 from planner.memory.plan import Refused
 from planner.quantity import Quantity
+
+_FEW: Final = 16  # requests at once, as people with one user set them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +48,26 @@ class NotPlanned(Exception):
 def predict(launch: Launch) -> Predicted:
     """The plan of a launch; over all releases it may come from where the row names none.
 
-    Raises `NotPlanned`.
+    Where it does not say how many requests at once it was for, the band is that of the default and
+    of few. Raises `NotPlanned`.
     """
-    plans = plans_of(launch)
-    answers = [answer_of(plan) for plan in plans]
+    answers = [answer_of(plan) for plan in plans_of(launch)]
     if not answers:  # refused under every release
         return Predicted(1.0, "no release runs it")
-    if len(answers) == 1:
-        return answers[0]
-    first = answers[-1]
+    few: list[Predicted] = []
+    if not launch.batch_seen:
+        settings = replace(launch.settings, max_num_seqs=_FEW)
+        few = [answer_of(plan) for plan in plans_of(replace(launch, settings=settings))]
+    first = answers[0]
+    if len(answers) + len(few) == 1:
+        return first
 
     def over(name: str) -> Quantity | None:
         known = [value for each in answers if (value := getattr(each, name)) is not None]
-        return over_releases(known) if known else None
+        beside = [value for each in few if (value := getattr(each, name)) is not None]
+        return over_releases(known, beside) if known else None
 
-    chances = [each.chance_of_refusal for each in answers]
+    chances = [each.chance_of_refusal for each in (*answers, *few)]
     return Predicted(
         sum(chances) / len(chances),
         first.reason,

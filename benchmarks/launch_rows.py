@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from planner import EngineConfig
+from planner.engine.releases import release_key
 from planner.engine_config import SpeculativeConfig
 from planner.quantity import Quantity
 
@@ -47,8 +48,11 @@ _RIGS: Final = {
     "Intel Arc": "arc-pro-b70",
     "8 GB class": "rtx-3060-ti",
 }
+_ONLINE: Final = {"fp8 (online)": "fp8"}
 # Releases that a row without one may come from, if it does not say V0.
 _PLAUSIBLE: Final = ("0.19.1", "0.22.1", "0.25.1", "0.28.0", "0.33.0")
+# Issues are numbered in time: from which number on which releases were current.
+_BY_ISSUE: Final = ((26000, ("0.11.0", "0.11.1", "0.12.0")), (31000, _PLAUSIBLE))
 _V0_RELEASE: Final = "0.8.5"
 _V0_CHUNKS_FROM: Final = 32768  # the V0 engine runs prompts whole up to this length
 
@@ -69,6 +73,7 @@ class Launch:
     model: str
     settings: EngineConfig
     offline: bool
+    batch_seen: bool  # whether `max_num_seqs` was seen, or said to be the default
     problem: str | None  # why it cannot be planned as it was run
     weights: float | None
     activation: float | None
@@ -94,9 +99,18 @@ class Launch:
 
 def read_launches(path: Path) -> Iterator[Launch]:
     """The launches of a file."""
-    for line in path.read_text("utf-8").splitlines():
-        if line.strip():
-            yield launch_of(json.loads(line))
+    lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    launches = [launch_of(json.loads(line)) for line in lines]
+    stated: dict[str, set[str]] = {}
+    for launch in launches:
+        if launch.stated and not launch.fork:
+            stated.setdefault(launch.source_group, set()).add(launch.releases[0])
+    for launch in launches:
+        known = stated.get(launch.source_group)
+        if not launch.stated and known:  # as the rest of its source
+            yield replace(launch, releases=tuple(sorted(known, key=release_key)))
+        else:
+            yield launch
 
 
 def launch_of(row: dict[str, Any]) -> Launch:
@@ -106,6 +120,8 @@ def launch_of(row: dict[str, Any]) -> Launch:
     speculative, problem = _speculative(row.get("speculative"))
     if "sleep mode" in flags:
         problem = problem or "sleep mode keeps weights and cache in pools of their own"
+    if row.get("quantization") == "bitsandbytes":
+        problem = problem or "weights quantized by bitsandbytes while they load"
     rig = _RIGS.get(row.get("gpu_kind") or "")
     if rig is None:
         problem = problem or f"GPU {row.get('gpu')}"
@@ -121,7 +137,7 @@ def launch_of(row: dict[str, Any]) -> Launch:
         decode_context_parallel_size=row.get("dcp") or 1,
         enable_expert_parallel="expert parallel" in flags,
         dtype=row.get("dtype") or "auto",
-        quantization="fp8" if "online" in (row.get("quantization") or "") else None,
+        quantization=_ONLINE.get(row.get("quantization") or ""),
         max_model_len=length,
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
@@ -142,12 +158,13 @@ def launch_of(row: dict[str, Any]) -> Launch:
         tier=row["tier"],
         consistent=row.get("consistent") is not False,
         fork=bool(row.get("engine_fork")),
-        releases=_releases(row.get("vllm_version"), old=old),
+        releases=_releases(row.get("vllm_version"), row["source"], old=old),
         rig=rig and _many(rig, row),
         gpu_kind=row.get("gpu_kind") or "?",
         model=row["model"],
         settings=settings,
         offline="Unsloth" in flags,
+        batch_seen=seqs is not None or "defaults otherwise" in flags,
         problem=problem,
         weights=row.get("weights_gib"),
         activation=row.get("activation_peak_gib"),
@@ -163,11 +180,15 @@ def launch_of(row: dict[str, Any]) -> Launch:
     )
 
 
-def _releases(text: str | None, *, old: bool) -> tuple[str, ...]:
+def _releases(text: str | None, source: str, *, old: bool) -> tuple[str, ...]:
     if old:
         return (_V0_RELEASE,)
     found = re.match(r"(\d+\.\d+(?:\.\d+)?)", text or "")
-    return (found[1],) if found else _PLAUSIBLE
+    if found is None:
+        issue = re.fullmatch(r"vllm-project/vllm#(\d+)", source)
+        by_date = [releases for first, releases in _BY_ISSUE if issue and int(issue[1]) >= first]
+        return by_date[-1] if by_date else _PLAUSIBLE
+    return (found[1],)
 
 
 def _many(rig: str, row: dict[str, Any]) -> str:
@@ -199,14 +220,14 @@ def _number(pattern: str, text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def over_releases(answers: list[Quantity]) -> Quantity:
-    """One answer for a launch of an unknown release: the middle one, and all their bands."""
+def over_releases(answers: list[Quantity], beside: list[Quantity]) -> Quantity:
+    """One answer for a launch of unknown settings: the middle one of the usual, all their bands."""
     ordered = sorted(answers, key=lambda each: each.value)
     middle = ordered[(len(ordered) - 1) // 2]
     return Quantity(
         middle.value,
-        min(each.low for each in answers),
-        max(each.high for each in answers),
+        min(each.low for each in (*answers, *beside)),
+        max(each.high for each in (*answers, *beside)),
         max(each.basis for each in answers),
         middle.source,
     )

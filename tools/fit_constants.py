@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class Implied:
 
 
 _LOGITS = "logits in 16 bits; in fp32, masked, as probabilities, divided by noise"
+_QUANTIZED = "published peaks of Qwen3-235B-A22B-FP8 TP4: 4.08 GiB at 8192 tokens, 12.78 at 65536"
 _GRAPHS = "'Estimated CUDA graph memory': a pool, a part per graph, a part per graph and layer"
 RANGES: Final[dict[str, tuple[Range, ...]]] = {
     "sampler_bytes_per_logit": (
@@ -79,6 +81,8 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
         Range("0.10.0", 3.75, 0.3, "the same in compiled graphs", "activation"),
     ),
     "moe_workspaces": (Range("0.8.5", 1.0, 0.2, "workspace_shapes of the kernels", "activation"),),
+    "moe_workspaces_quantized": (Range("0.8.5", 1.25, 0.6, _QUANTIZED, known=1),),
+    "moe_quantized_gib": (Range("0.8.5", 0.87, 1.0, _QUANTIZED, known=1),),
     "encoder_widths": (Range("0.8.5", 2.0, 0.6, "inputs and outputs of the MLP of a patch"),),
     "non_torch_gib": (
         Range("0.8.5", 0.08, 0.8, "kernels and handles loaded after the snapshot", "non_torch"),
@@ -91,7 +95,7 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
     ),
     "non_torch_tp_nvlink_gib": (
         Range("0.8.5", 0.54, 0.6, "with the workspaces of fused all-reduce", "non_torch"),
-        Range("0.18.0", 2.1, 0.5, "the same", "non_torch"),
+        Range("0.13.0", 2.1, 0.5, "those of FlashInfer's all-reduce, on by default", "non_torch"),
         Range("0.20.0", None, 0.6, "the same"),
     ),
     "non_torch_tp_pcie_gib": (
@@ -100,6 +104,9 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
     "cudagraph_base_gib": (Range("0.8.5", 0.1, 0.35, _GRAPHS),),
     "cudagraph_per_size_gib": (Range("0.8.5", 0.0063, 0.35, _GRAPHS),),
     "cudagraph_per_size_and_layer_gib": (Range("0.8.5", 0.00027, 0.35, _GRAPHS),),
+    "mxfp4_warm_up_gib": (
+        Range("0.8.5", 3.0, 0.5, "gpt-oss-20b on H100: fails at 0.95, starts at 0.90", known=3),
+    ),
     "context_gib": (
         Range(
             "0.8.5", 0.45, 0.5, "CUDA context and library handles, outside the utilization", known=4
@@ -134,7 +141,7 @@ def implied(launches: Iterable[Launch]) -> list[Implied]:
     found: list[Implied] = []
     base = priors()
     for launch in launches:
-        if not launch.stated or not launch.headline:
+        if not launch.stated or launch.fork or not launch.consistent or launch.tier == "C":
             continue
         try:
             found += _implied_by(launch, base)
@@ -156,9 +163,8 @@ def _implied_by(launch: Launch, base: Table) -> list[Implied]:
         slope = (step - plain) / (value * _STEP)
         if slope * value < _DOMINATES * plain:
             continue
-        found.append(
-            Implied(launch, name, taken.since, value + (getattr(launch, figure) - plain) / slope)
-        )
+        missing = getattr(launch, figure) - plain
+        found.append(Implied(launch, name, taken.since, value + missing / slope))
     if launch.graphs:
         with with_constants(base):
             plan = plans_of(launch)[0]
@@ -172,8 +178,8 @@ def _implied_by(launch: Launch, base: Table) -> list[Implied]:
 
 def _figure(launch: Launch, figure: str, table: Table) -> float:
     with with_constants(table):
-        answer = getattr(answer_of(plans_of(launch)[0]), figure)
-    return float(answer.value)
+        answer = answer_of(plans_of(launch)[0])
+    return float(getattr(answer, figure).value)
 
 
 def _range_of(ranges: Sequence[Range], release: str) -> Range:
@@ -234,7 +240,7 @@ def _entry(given: Range, value: float, band: float, rows: Sequence[Implied]) -> 
         "n": len(launches) or given.known,
         "basis": "calibrated" if len(launches) >= ENOUGH else "estimated",
         "releases": releases,
-        "gpus": sorted({each.gpu_kind for each in launches}),
+        "gpus": sorted({re.sub(r"^\d+x", "", each.rig or "") for each in launches}),
         "source": given.source,
     }
 

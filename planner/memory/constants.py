@@ -17,6 +17,7 @@ from planner.engine.releases import Release
 from planner.quantity import Basis, Quantity
 
 GIB: Final = 2**30
+_ON_OTHER_GPUS: Final = 1.0  # the band's share where a constant was fitted on other GPUs
 
 Table = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -41,13 +42,19 @@ def with_constants(table: Table | None) -> Iterator[None]:
         _OTHER.reset(token)
 
 
-def constant(name: str, release: Release) -> Quantity:
-    """The constant's value for a release, with band, basis and source."""
+def constant(name: str, release: Release, gpu: str | None = None) -> Quantity:
+    """The constant's value for a release, with band, basis and source.
+
+    `gpu` is the GPU's slug where the constant depends on it: on one that no launch behind the
+    value ran on, the value is an estimate.
+    """
     table = _OTHER.get() or shipped_constants()
     taken = None
     for row in table[name]:
         if release.at_least(row["since"]):
             taken = row
     assert taken is not None, f"{name} has no value for {release.name}"
-    basis = Basis[taken["basis"].upper()]
-    return Quantity.within(taken["value"], taken["band"], basis, taken["source"])
+    basis, band = Basis[taken["basis"].upper()], taken["band"]
+    if gpu is not None and gpu not in taken["gpus"]:
+        basis, band = Basis.ESTIMATED, max(band, _ON_OTHER_GPUS)
+    return Quantity.within(taken["value"], band, basis, taken["source"])

@@ -1,21 +1,27 @@
 """Workspaces of the fused kernels that run routed experts.
 
 Two of them: every token once for each expert it visits, as wide as the hidden size or the expert's
-own (`workspace_shapes` of the kernels in model_executor/layers/fused_moe).
+own (`workspace_shapes` of the kernels in model_executor/layers/fused_moe). Kernels for quantized
+experts sort and quantize the tokens besides, and keep something whatever the batch.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from model_cards.card import ModelCard
 from model_cards.modules import Experts
+from model_cards.quantization.formats import Unquantized
+from model_cards.quantization.fp8 import Fp8
 from model_cards.quantization.mxfp4 import Mxfp4
-from model_cards.quantization.nvfp4 import Nvfp4
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
 from planner.engine.moe import MoeKernel, mxfp4_kernel
 from planner.engine.releases import Release
-from planner.memory.constants import constant
+from planner.memory.constants import GIB, constant
 from planner.quantity import Quantity
+
+_FIRST_WITH_FP8: Final = (8, 9)
 
 
 def moe_workspaces(
@@ -25,22 +31,38 @@ def moe_workspaces(
     experts = _routed(card)
     if experts is None or _without_workspaces(experts, device):
         return Quantity.exact(0)
-    given = config.given
     share = experts.intermediate
-    if not given.enable_expert_parallel:
-        share //= given.tensor_parallel_size
+    tokens = config.max_num_batched_tokens
+    chunk = release.fact("moe_chunk_tokens")
+    if not isinstance(experts.format, (Unquantized, Fp8)):
+        chunk = None  # Marlin's kernels take a batch whole
+    rows = experts.active * (min(tokens, chunk) if chunk is not None else tokens)
+    if not config.given.enable_expert_parallel:
+        share //= config.given.tensor_parallel_size
     up = share * len(experts.up_outputs)
-    rows = config.max_num_batched_tokens * experts.active
     size = rows * (max(share, experts.hidden) + max(up, experts.hidden)) * config.dtype_bytes
-    return constant("moe_workspaces", release).times(size)
+    name = "moe_workspaces"
+    if _quantizes_tokens(experts, device):
+        name = "moe_workspaces_quantized"
+    workspaces = constant(name, release).times(size)
+    if isinstance(experts.format, Unquantized):
+        return workspaces
+    return workspaces + constant("moe_quantized_gib", release).times(GIB)
+
+
+def _quantizes_tokens(experts: Experts, device: DeviceFacts) -> bool:
+    """Whether the kernel multiplies quantized activations, not 16-bit ones by unpacked weights."""
+    if isinstance(experts.format, Fp8):
+        return device.capability is not None and device.capability >= _FIRST_WITH_FP8
+    return bool(getattr(experts.format, "quantized_input", False))
 
 
 def _without_workspaces(experts: Experts, device: DeviceFacts) -> bool:
-    """OpenAI's Triton kernels, and TRT-LLM's on the B200 family, bring their own."""
-    if isinstance(experts.format, Mxfp4):
-        kernel, _ = mxfp4_kernel(experts.format, device.capability)
-        return kernel in (MoeKernel.TRITON, MoeKernel.TRTLLM)
-    return isinstance(experts.format, Nvfp4) and device.is_sm100
+    """OpenAI's Triton kernels, and TRT-LLM's for MXFP4, bring their own."""
+    if not isinstance(experts.format, Mxfp4):
+        return False
+    kernel, _ = mxfp4_kernel(experts.format, device.capability)
+    return kernel in (MoeKernel.TRITON, MoeKernel.TRTLLM)
 
 
 def _routed(card: ModelCard) -> Experts | None:

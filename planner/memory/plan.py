@@ -36,6 +36,7 @@ from planner.memory.kv_groups import request_blocks
 from planner.memory.kv_specs import WHOLE
 from planner.memory.loaded import LoadedModel, LoadedStage, load_model
 from planner.memory.verdict import Start, Verdict, judge
+from planner.memory.warm_up import warm_up_check
 from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
 
@@ -195,6 +196,11 @@ def plan_memory(
         asked, why = _allocated(ranks[0]), "the model and its KV cache take"
         margin = free - asked
     start = Start(margin, free, asked, why)
+    if not counted(release, device.platform) and resolved.kv_cache_memory_bytes is None:
+        left = total_bytes.times(1 - resolved.gpu_memory_utilization) - taken
+        last = warm_up_check(card, device, release, left, ranks[-1].cuda_graphs)
+        if last is not None and last.margin.value < start.margin.value:
+            start = last
     verdict = judge(
         broken,
         pools,
@@ -346,6 +352,7 @@ def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Rel
         return constant("cpu_process_gib", release).times(GIB)
     if config.tensor_parallel_size == 1:
         name = "non_torch_gib" if config.pipeline_parallel_size == 1 else "non_torch_pp_gib"
-        return constant(name, release).times(GIB)
+        return constant(name, release, rig.smallest.gpu.slug).times(GIB)
     link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
-    return constant(f"non_torch_tp_{link}_gib", release).times(GIB)
+    name = f"non_torch_tp_{link}_gib"
+    return constant(name, release, rig.smallest.gpu.slug).times(GIB)

@@ -51,12 +51,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The first check: what vLLM finds free on the device against what it asks of it."""
+    """A check of what vLLM finds free on the device against what it asks of it: the first, or the
+    last, behind the KV cache.
+    """
 
     margin: Quantity  # free beyond what is asked
     free: Quantity
     asked: Quantity
     why: str  # what it is asked for
+    when: str = "at start"
 
     def with_margin(self, margin: Quantity) -> Start:
         """The same check with another margin."""
@@ -73,8 +76,8 @@ class Start:
         free = f"({max(0, self.free.value) / GIB:.2f} GiB)"
         asked = f"what {self.why} ({self.asked.value / GIB:.2f} GiB)"
         if self.margin.value < 0:
-            return f"free memory at start {free} is less than {asked}"
-        return f"free memory at start {free} may turn out to be less than {asked}"
+            return f"free memory {self.when} {free} is less than {asked}"
+        return f"free memory {self.when} {free} may turn out to be less than {asked}"
 
 
 def judge(
