@@ -14,6 +14,7 @@ from hardware_db import HardwareError
 from model_cards.errors import CardError
 from planner.cli.check import check
 from planner.cli.console import fail, prepare_streams
+from planner.cli.diagnose import diagnose
 from planner.cli.gpus import gpus
 from planner.cli.models import models
 from planner.cli.recommend import recommend
@@ -56,6 +57,7 @@ app.command()(recommend)
 app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(
     check
 )
+app.command()(diagnose)
 app.command()(gpus)
 app.command()(models)
 app.command()(schema)

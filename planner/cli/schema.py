@@ -12,7 +12,9 @@ from planner.errors import PlanError
 def schema(
     report: Annotated[
         str | None,
-        typer.Argument(help="ranking, model-on-rig, rigs, check, gpus or models; else all."),
+        typer.Argument(
+            help="ranking, model-on-rig, rigs, check, diagnosis, gpus or models; else all."
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of the output of --json."""
@@ -21,9 +23,14 @@ def schema(
     from pydantic import BaseModel
 
     from planner.diagnosis.report import CheckReport
+    from planner.launch.log_report import DiagnosisReport
     from planner.report import REPORTS
 
-    reports: dict[str, type[BaseModel]] = {**REPORTS, "check": CheckReport}
+    reports: dict[str, type[BaseModel]] = {
+        **REPORTS,
+        "check": CheckReport,
+        "diagnosis": DiagnosisReport,
+    }
     if report is not None and report not in reports:
         raise PlanError(f"Unknown report {report!r}; one of {', '.join(reports)}")
     names = [report] if report is not None else list(reports)

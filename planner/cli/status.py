@@ -12,3 +12,4 @@ class Status(IntEnum):
     NO = 1  # it does not
     BAD_INPUT = 2
     RISKY = 3  # it may start
+    LAUNCH_FAILED = 4  # a real launch did not start

@@ -1,0 +1,193 @@
+"""`vplan diagnose`: what a log of vLLM tells, and why the launch failed if it did."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+
+import typer
+
+from planner.cli.console import console, fail, print_json, say, say_item, show
+from planner.cli.format import count, gib, seconds
+from planner.cli.status import Status
+from planner.errors import PlanError
+
+if TYPE_CHECKING:
+    from planner.launch.facts import LaunchFacts
+    from planner.launch.shares import Shares
+
+_WIDTH: Final = 72
+_STYLES: Final = {"W": "blue", "A": "magenta", "N": "yellow", "G": "red", "K": "green",
+                  ".": "bright_black", "?": "white"}  # fmt: skip
+
+
+def diagnose(
+    log: Annotated[str, typer.Argument(metavar="FILE|-", help='A log of vLLM; "-" reads it.')],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Read a log of vLLM: what happened, where the memory went, what failed and why.
+
+    Any part of a log of 0.8 or newer will do. Exit status: 0 it served or still starts, 4 the
+    launch failed, 2 nothing of vLLM is in it.
+    """
+    from planner.launch.log import read_log
+
+    with _lines(log) as lines:
+        launches = read_log(lines)
+    facts = launches[-1]
+    if facts.reached is None and facts.failure is None and not facts.ranks:
+        raise PlanError(f"{log}: no line of a vLLM start is in it")
+    if as_json:
+        from planner.launch.log_report import DiagnosisReport
+
+        print_json(DiagnosisReport.of(launches))
+    else:
+        _print(facts, len(launches))
+    if facts.failure is None:
+        return Status.YES
+    from planner.launch.explain import explain
+
+    fail(f"the launch failed: {explain(facts.failure).meaning}")
+    return Status.LAUNCH_FAILED
+
+
+@contextmanager
+def _lines(name: str) -> Iterator[Iterator[str]]:
+    """The lines of a file or of standard input, in whatever encoding a shell wrote them."""
+    if name == "-":
+        yield _decoded(sys.stdin.buffer)
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise PlanError(f"{name} cannot be read: {error.strerror}") from None
+    with file:
+        yield _decoded(file)
+
+
+def _decoded(stream: BinaryIO) -> Iterator[str]:
+    import io
+
+    buffered = io.BufferedReader(stream)  # type: ignore[type-var]
+    wide = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+    encoding = "utf-16" if wide else "utf-8-sig"
+    return io.TextIOWrapper(buffered, encoding=encoding, errors="replace")
+
+
+def _print(facts: LaunchFacts, launches: int) -> None:
+    ranks = facts.tensor_parallel_size
+    split = f", tensor parallel {ranks}" if ranks and ranks > 1 else ""
+    say(f"vLLM {facts.release or '(release not said)'}: {facts.model or 'model not said'}{split}",
+        "bold")  # fmt: skip
+    if launches > 1:
+        say(f"{launches} starts are in the log; this is the last")
+    _print_course(facts)
+    _print_memory(facts)
+    _print_cache(facts)
+    _print_speed(facts)
+    _print_failure(facts)
+
+
+def _print_course(facts: LaunchFacts) -> None:
+    if facts.reached is None:
+        return
+    passed = [
+        f"{milestone.label} at {time:.0f} s" if time is not None else milestone.label
+        for milestone, time in facts.milestones
+    ]
+    say(f"Course: {', '.join(passed)}")
+    times = facts.times
+    parts = {
+        "loading": times.loading,
+        "compilation": times.compilation,
+        "profiling": times.profiling,
+        "graph capture": times.capture,
+        "engine initialization": times.initialization,
+    }
+    told = [f"{name} {seconds(time)}" for name, time in parts.items() if time is not None]
+    if told:
+        say(f"Of which: {', '.join(told)}")
+    if facts.failure is None and not facts.is_ready:
+        say(f"The log ends before the server is ready; the last it reached: {facts.reached.label}",
+            "yellow")  # fmt: skip
+
+
+def _print_memory(facts: LaunchFacts) -> None:
+    from planner.launch.shares import shares
+
+    found = shares(facts)
+    if found is None:
+        return
+    say()
+    where = f" of {found.rank}" if found.rank and len(facts.ranks) > 1 else ""
+    known = "" if found.total_known else " that the log tells of"
+    say(f"Memory{where}: {gib(found.total)} GiB{known}")
+    _print_bar(found)
+
+
+def _print_bar(found: Shares) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    bar = Text()
+    for letter in found.bar(_WIDTH):
+        bar.append(letter, style=_STYLES[letter])
+    console().print(bar)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    for part in found.parts:
+        table.add_row(
+            Text(part.letter, style=_STYLES[part.letter]), part.name, f"{gib(part.size)} GiB"
+        )
+    show(table)
+
+
+def _print_cache(facts: LaunchFacts) -> None:
+    told = []
+    if facts.kv_tokens is not None:
+        told.append(f"{count(facts.kv_tokens)} tokens")
+    if facts.blocks is not None:
+        told.append(f"{count(facts.blocks)} blocks")
+    if facts.max_concurrency is not None and facts.max_model_len is not None:
+        length = count(facts.max_model_len)
+        told.append(f"{facts.max_concurrency:g} requests of {length} tokens at once")
+    if told:
+        say()
+        say(f"KV cache: {', '.join(told)}")
+    if facts.attention_backend is not None:
+        say(f"Attention: {facts.attention_backend}")
+
+
+def _print_speed(facts: LaunchFacts) -> None:
+    served = facts.served
+    if served.lines:
+        say()
+        say(
+            f"Speed, at most: {served.generation_rate:g} tok/s generated, {served.prompt_rate:g} "
+            f"tok/s of prompts, {served.running} requests running"
+            + (f", {served.waiting} waiting" if served.waiting else "")
+        )
+    if served.cache_usage is not None:
+        say(f"KV cache in use, at most: {served.cache_usage:g} %")
+    if served.acceptance_length is not None:
+        say(f"Acceptance length, at most: {served.acceptance_length:g}")
+    if served.preemptions:
+        say(
+            f"Preemptions: {count(served.preemptions)}. The KV cache was full: fewer requests at "
+            "once (--max-num-seqs) or more cache",
+            "yellow",
+        )
+
+
+def _print_failure(facts: LaunchFacts) -> None:
+    from planner.launch.explain import explain
+
+    if facts.failure is None:
+        return
+    explained = explain(facts.failure)
+    say()
+    say(f"Failed: {explained.meaning}", "red")
+    say_item(f"vLLM says: {facts.failure.message}")
+    for change in explained.changes:
+        say_item(f"try: {change}")

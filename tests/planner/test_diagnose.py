@@ -1,0 +1,157 @@
+"""`vplan diagnose`: logs as files and pipes, whole and cut, into words, a bar and JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from launch_logs import CPU_LOG, FAILURES, RELEASES, STOP, V0_LOG, Said, cuda_log
+from program import EXECUTABLE, Vplan, environment
+
+from planner.launch.explain import explain
+from planner.launch.facts import Failure, FailureKind
+from planner.launch.log import read_log
+from planner.launch.shares import shares
+
+GIB = 2**30
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    """Writes a log and gives its name."""
+
+    def write(lines: list[str], encoding: str = "utf-8") -> str:
+        path = tmp_path / "server.log"
+        path.write_text("\n".join(lines), encoding=encoding)
+        return str(path)
+
+    return write
+
+
+def test_a_launch_that_served(vplan_here: Vplan, written: Any) -> None:
+    run = vplan_here("diagnose", written(cuda_log("0.33.0", Said(), 2)))
+    assert (run.status, run.err) == (0, "")
+    for part in (
+        "vLLM 0.33.0: org/model, tensor parallel 2",
+        "ready at 26 s",
+        "Memory of Worker_TP0: 79.11 GiB",
+        "W  weights                       14.99 GiB",
+        "K  KV cache                      54.12 GiB",
+        "443,328 tokens, 13.53 requests of 32,768 tokens at once",
+    ):
+        assert part in run.out
+    bar = next(line for line in run.out.splitlines() if line.startswith("WWW"))
+    assert len(bar) == 72
+    assert bar.count("K") == round(72 * 54.12 / 79.11)
+
+
+def test_a_launch_that_failed(vplan_here: Vplan, written: Any) -> None:
+    log = [*cuda_log("0.20.2", Said())[:10], FAILURES[0][0]]
+    run = vplan_here("diagnose", written(log))
+    assert run.status == 4
+    assert run.err.splitlines() == [
+        "vplan: the launch failed: too little memory is left for the KV cache: one request of "
+        "131,072 tokens needs 16.00 GiB, 4.25 GiB is there"
+    ]
+    assert "--max-model-len 34816, which vLLM says fits" in run.out
+    assert "vLLM says: ValueError: To serve at least one request" in run.out
+
+
+def test_speed_and_preemptions(vplan_here: Vplan, written: Any) -> None:
+    out = vplan_here("diagnose", written(CPU_LOG + STOP)).out
+    assert "13.9 tok/s generated" in out
+    assert "Preemptions: 3." in out
+    assert "98.5 %" in out
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_encodings_of_shells(vplan_here: Vplan, written: Any, encoding: str) -> None:
+    run = vplan_here("diagnose", written(V0_LOG, encoding))
+    assert run.status == 0
+    assert "vLLM 0.8.5: org/old" in run.out
+    assert "5,517 blocks" in run.out
+
+
+def test_standard_input() -> None:
+    run = subprocess.run(
+        [EXECUTABLE, "diagnose", "-"],
+        input="\r\n".join(CPU_LOG).encode() + b"\xff\xfe",
+        capture_output=True,
+        env=environment(),
+        check=True,
+    )
+    assert b"230,528 tokens" in run.stdout
+
+
+def test_a_part_of_a_log(vplan_here: Vplan, written: Any) -> None:
+    log = cuda_log("0.33.0", Said())
+    cache = next(at for at, line in enumerate(log) if "KV cache size" in line)
+    head = vplan_here("diagnose", written(log[:cache]))
+    assert head.status == 0
+    assert "The log ends before the server is ready" in head.out
+    tail = vplan_here("diagnose", written(log[cache:]))
+    assert tail.status == 0
+    assert "443,328 tokens" in tail.out
+
+
+def test_what_is_no_log(vplan_here: Vplan, written: Any, tmp_path: Path) -> None:
+    run = vplan_here("diagnose", written(["nothing", "of interest"]))
+    assert run.status == 2
+    assert "no line of a vLLM start" in run.err
+    missing = vplan_here("diagnose", str(tmp_path / "none.log"))
+    assert missing.status == 2
+    assert "none.log" in missing.err
+
+
+@pytest.mark.parametrize(
+    "log",
+    [V0_LOG, CPU_LOG + STOP, *(cuda_log(release, Said(), 2) for release in RELEASES),
+     *([*CPU_LOG[:4], message] for message, _, _ in FAILURES)],
+    ids=lambda log: log[-1][:30],
+)  # fmt: skip
+def test_json(vplan_here: Vplan, written: Any, log: list[str]) -> None:
+    schema = json.loads(vplan_here("schema", "diagnosis").out)
+    printed = json.loads(vplan_here("diagnose", "--json", written(log)).out)
+    jsonschema.validate(printed, schema)
+    assert (printed["schema_version"], printed["kind"]) == (1, "diagnosis")
+    (facts,) = read_log(log)
+    assert printed["launches"][0]["kv_tokens"] == facts.kv_tokens
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_failure_is_explained(kind: FailureKind) -> None:
+    bare = explain(Failure(kind, "x"))
+    assert bare.meaning
+    served = explain(Failure(kind, "x", when_serving=True))
+    assert served.meaning == f"after it was ready, {bare.meaning}"
+
+
+def test_the_share_that_is_free() -> None:
+    message = FAILURES[4][0]
+    failure = read_log([message])[0].failure
+    assert failure is not None
+    assert "--gpu-memory-utilization 0.86" in explain(failure).changes  # 20.50 of 23.64
+    nothing = Failure(FailureKind.FREE_MEMORY, "x", available=0, total=GIB)
+    assert not any("utilization" in change for change in explain(nothing).changes)
+
+
+def test_shares_add_up_to_the_gpu() -> None:
+    for log in (V0_LOG, CPU_LOG, *(cuda_log(release, Said()) for release in RELEASES[1:])):
+        found = shares(read_log(log)[0])
+        assert found is not None
+        assert found.total_known
+        assert sum(part.size for part in found.parts) == pytest.approx(found.total, abs=2)
+        for width in (1, 5, 72, 200):
+            assert len(found.bar(width)) == width
+
+
+def test_shares_without_the_size_of_the_gpu() -> None:
+    found = shares(read_log(cuda_log("0.8.5", Said()))[0])
+    assert found is not None
+    assert not found.total_known
+    assert [part.letter for part in found.parts] == ["W", "G"]
+    assert shares(read_log(["INFO:     Application startup complete."])[0]) is None
