@@ -215,6 +215,7 @@ def report(
     groups = {
         f"{way}: {name}": figures(rows)
         for way, divided in grouped(scored, programme).items()
+        if not (extra and way == "source")  # told apart already
         for name, rows in sorted(divided.items())
     }
     whole = figures(scored)
@@ -247,10 +248,11 @@ COLUMNS = (
 
 
 def table(answer: dict[str, Any]) -> list[tuple[str, ...]]:
-    """The score as rows of text, a header first."""
+    """The score as rows of text, a header first; what was left out of the fit before the rest."""
     lines: list[tuple[str, ...]] = [("", *(name for name, _, _ in COLUMNS))]
     whole = {**answer, "rows": answer["scored"]}
-    for name, values in {"all": whole, **answer["groups"]}.items():
+    groups = sorted(answer["groups"].items(), key=lambda group: not group[0].startswith("("))
+    for name, values in [("all", whole), *groups]:
         lines.append((name, *(_cell(values[key], unit) for _, key, unit in COLUMNS)))
     return lines
 

@@ -25,6 +25,10 @@ _BNB_4BIT: Final = {
 }
 
 
+# Formats whose lists of what stays unquantized differ from maker to maker.
+_UNSEEN: Final = ("gptq-int4", "w4a16", "bnb-4bit")
+
+
 @cache
 def launched_card(name: str) -> ModelCard | None:
     """The card of a model as a launch names it, None where its config is not known."""
@@ -51,15 +55,18 @@ def _described(name: str, entry: dict[str, Any]) -> ModelCard:
     assert found is not None, entry["of"]
     config = found[0]
     values = {key: config.raw(key) for key in config} | patch
+    values = {key: value for key, value in values.items() if value is not None}
     if preset == "bnb-4bit":
         values["quantization_config"] = _BNB_4BIT
     elif preset is not None:
         values["quantization_config"] = usual_settings(preset, values)
-    return build_card(
-        name, Config(values, f"{name}: config.json", complete=True), Origin("bundled", "launch"),
-        Facts(assumed="the layout is the format's usual one" if preset in _UNSEEN else None),
-    )  # fmt: skip
+    where = Config(values, f"{name}: config.json", complete=True)
+    return build_card(name, where, Origin("bundled", "launch"), Facts(assumed=_assumed(entry)))
 
 
-# Formats whose lists of what stays unquantized differ from maker to maker.
-_UNSEEN: Final = ("gptq-int4", "w4a16", "bnb-4bit")
+def _assumed(entry: dict[str, Any]) -> str | None:
+    """What makes the card an estimate."""
+    if entry.get("preset") in _UNSEEN:
+        return "the layout is the format's usual one"
+    assumed: str | None = entry.get("assumed")
+    return assumed

@@ -1,8 +1,8 @@
-"""Write the exactness of today's code into README.md: the score, and the table of what is covered.
+"""Write the scores of today's code into README.md: exactness, what it covers, real launches.
 
     python tools/build_readme.py
 
-Both stand between comments that name them (`<!-- score -->` ... `<!-- /score -->`).
+They stand between comments that name them (`<!-- score -->` ... `<!-- /score -->`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 
 
-def answer(*options: str) -> str:
-    """What the benchmark prints."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "exactness.py"), *options]
+def answer(benchmark: str, *options: str) -> str:
+    """What a benchmark prints."""
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{benchmark}.py"), *options]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -34,8 +34,11 @@ def between(text: str, name: str, content: str) -> str:
 
 def main() -> None:
     text = README.read_text("utf-8")
-    text = between(text, "score", f"**{answer().splitlines()[-1]}**")
-    text = between(text, "coverage", answer("--markdown"))
+    text = between(text, "score", f"**{answer('exactness').splitlines()[-1]}**")
+    text = between(text, "coverage", answer("exactness", "--markdown"))
+    launches = str(ROOT / "tests" / "data" / "launches.jsonl")
+    scored = answer("launch_accuracy", launches, "--leave-one-source-out", "--markdown")
+    text = between(text, "launches", scored)
     README.write_text(text, "utf-8")
 
 
