@@ -215,7 +215,8 @@ PIECES = [
     "--eplb-config.num_redundant_experts", "--tensor-parallel-size", "1e9", "-1", "True", "=", "",
     "--speculative-model", "--config", "/dev/null", "docker", "run", "-e", "python", "-m", "\\",
     "#", ";", "|", ">", "'", '"', "\x00", "\u202e", "--limit-mm-per-prompt", "0",
-    "--kv-cache-dtype", "--limit-mm-per-prompt={}", "--enable-lora", "--max-loras=999999999999999999999",
+    "--kv-cache-dtype", "--limit-mm-per-prompt={}", "--enable-lora",
+    "--max-loras=999999999999999999999",
 ]  # fmt: skip
 
 
