@@ -36,7 +36,9 @@ def check(
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Check a vLLM command: vplan check --gpu 4090 -- vllm serve MODEL --option value ...
+    """Say whether a vLLM command starts, and what would.
+
+    For example: vplan check --gpu 4090 -- vllm serve MODEL --max-model-len 8192
 
     Understood are vllm serve, python -m vllm.entrypoints.openai.api_server and docker run, with
     environment variables, continued lines and a --config file. Exit status: 0 it starts, 1 it does
