@@ -53,7 +53,7 @@ _ONLINE: Final = {"fp8 (online)": "fp8"}
 _PLAUSIBLE: Final = ("0.19.1", "0.22.1", "0.25.1", "0.28.0", "0.33.0")
 # Issues are numbered in time: from which number on which releases were current.
 _BY_ISSUE: Final = ((26000, ("0.11.0", "0.11.1", "0.12.0")), (31000, _PLAUSIBLE))
-_V0_RELEASE: Final = "0.8.5"
+_V0_RELEASE: Final = "0.9.1"  # counts as V0 did; V1 began to with it
 _V0_CHUNKS_FROM: Final = 32768  # the V0 engine runs prompts whole up to this length
 
 

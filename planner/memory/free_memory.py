@@ -38,10 +38,13 @@ def taken_at_start(
     taken = Quantity.exact(slot.reserve_bytes)
     if device.platform is Platform.CPU:
         return taken
-    taken = taken + constant("context_gib", release).times(GIB)
-    if tensor_parallel_size > 1:
-        taken = taken + constant("context_tp_gib", release).times(GIB)
-    return taken
+    return taken + context(release, tensor_parallel_size).times(GIB)
+
+
+def context(release: Release, tensor_parallel_size: int) -> Quantity:
+    """GiB of the CUDA context and library handles, and of NCCL where there are several ranks."""
+    alone = constant("context_gib", release)
+    return alone if tensor_parallel_size == 1 else alone + constant("context_tp_gib", release)
 
 
 def free_at_start(slot: Device, taken: Quantity) -> Quantity:

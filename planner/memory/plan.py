@@ -26,6 +26,7 @@ from planner.memory.buffers import RankBuffers
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.free_memory import (
+    context,
     device_total,
     free_at_start,
     start_margin,
@@ -281,6 +282,9 @@ def _ranks(
     for index, stage in enumerate(loaded.stages):
         last = index == len(loaded.stages) - 1
         weights = _weights(card, stage, release)
+        buffers = stage.buffers
+        if device.platform is not Platform.CPU and not release.fact("runner_buffers_counted"):
+            buffers = buffers.of_model
         if device.platform is Platform.CPU:  # profiles nothing and captures nothing
             activation = Quantity.exact(0, "not profiled on CPU")
             graphs = Quantity.exact(0, "no CUDA graphs")
@@ -292,7 +296,7 @@ def _ranks(
         if config.kv_cache_memory_bytes is not None:
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
-            spent = [weights, Quantity.exact(stage.buffers.total), activation, non_torch]
+            spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
@@ -310,7 +314,7 @@ def _ranks(
             RankMemory(
                 weights,
                 stage.weights,
-                stage.buffers,
+                buffers,
                 activation,
                 non_torch,
                 graphs,
@@ -347,12 +351,21 @@ def _weights(card: ModelCard, stage: LoadedStage, release: Release) -> Quantity:
 
 
 def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Release) -> Quantity:
-    """Memory outside torch's allocator that appears after the snapshot."""
+    """Memory outside torch's allocator that appears after the snapshot.
+
+    Before 0.9.1 there was no snapshot: all of it counts, the CUDA context too.
+    """
     if device.platform is Platform.CPU:
         return constant("cpu_process_gib", release).times(GIB)
-    if config.tensor_parallel_size == 1:
-        name = "non_torch_gib" if config.pipeline_parallel_size == 1 else "non_torch_pp_gib"
-        return constant(name, release, rig.smallest.gpu.slug).times(GIB)
+    ranks = config.tensor_parallel_size
     link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
-    name = f"non_torch_tp_{link}_gib"
-    return constant(name, release, rig.smallest.gpu.slug).times(GIB)
+    if ranks > 1:
+        name = f"non_torch_tp_{link}_gib"
+    elif config.pipeline_parallel_size > 1:
+        name = "non_torch_pp_gib"
+    else:
+        name = "non_torch_gib"
+    after = constant(name, release, rig.smallest.gpu.slug)
+    if release.fact("context_inside_utilization"):
+        after = after + context(release, ranks)
+    return after.times(GIB)

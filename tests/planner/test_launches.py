@@ -58,7 +58,7 @@ PUBLISHED: list[tuple[str, str, str, dict[str, Any], float, float, float]] = [
     ("Qwen/Qwen3-32B", "2xh100-sxm", "0.11.0",
      {"gpu_memory_utilization": 0.9, "max_model_len": 16000, "tensor_parallel_size": 2},
      30.59, 5.64, 34.49),
-    ("meta-llama/Llama-3.1-8B-Instruct", "3090", "0.8.5",
+    ("meta-llama/Llama-3.1-8B-Instruct", "3090", "0.9.1",
      {"gpu_memory_utilization": 0.9, "max_model_len": 20000, "max_num_seqs": 256,
       "max_num_batched_tokens": 20000}, 14.99, 2.07, 3.81),
 ]  # fmt: skip
