@@ -1,0 +1,72 @@
+"""HTTP to a server of our own: loopback, no proxies, with its key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+HOST = "127.0.0.1"
+
+
+class ServerError(Exception):
+    """The server does not answer, or answers with an error. `status` is that of HTTP, if any."""
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Requests to the server that listens on a port of this machine."""
+
+    port: int
+    api_key: str = field(repr=False)
+    timeout: float = 30.0
+
+    def text(self, path: str) -> str:
+        """The body of a GET."""
+        with closing(self._open(path, None)) as answer:
+            try:
+                return str(answer.read().decode("utf-8", "replace"))
+            except (OSError, HTTPException) as error:
+                raise ServerError(f"{path}: {error or type(error).__name__}") from None
+
+    def json(self, path: str) -> Any:
+        """The body of a GET as JSON."""
+        return _parsed(path, self.text(path))
+
+    def events(self, path: str, body: dict[str, Any]) -> Iterator[Any]:
+        """The server-sent events of a POST, as they come."""
+        with closing(self._open(path, json.dumps(body).encode())) as answer:
+            try:
+                for line in answer:
+                    name, _, data = line.decode("utf-8", "replace").partition(":")
+                    if name == "data" and data.strip() not in ("", "[DONE]"):
+                        yield _parsed(path, data)
+            except (OSError, HTTPException) as error:
+                raise ServerError(f"{path}: {error or type(error).__name__}") from None
+
+    def _open(self, path: str, body: bytes | None) -> Any:
+        headers = {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"}
+        request = Request(f"http://{HOST}:{self.port}{path}", body, headers)
+        try:
+            return build_opener(ProxyHandler({})).open(request, timeout=self.timeout)
+        except HTTPError as error:
+            said = error.read(300).decode("utf-8", "replace")
+            raise ServerError(f"{path}: HTTP {error.code}: {said}", error.code) from None
+        except (OSError, HTTPException) as error:
+            raise ServerError(f"{path}: {error or type(error).__name__}") from None
+
+
+def _parsed(path: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ServerError(f"{path}: the answer is no JSON: {text[:100]!r}") from None

@@ -1,0 +1,137 @@
+"""A server that looks like vLLM's from outside: its log, its endpoints, its processes, its ills.
+
+`fake_vllm.py serve MODEL --port N [--fake ILL]`; it imports nothing, to be quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+BLOCK, TOKENS = 128, 131072
+KEY = os.environ.get("VLLM_API_KEY", "")
+
+
+def say(text: str, source: str = "EngineCore") -> None:
+    stamp = time.strftime("%m-%d %H:%M:%S")
+    print(f"({source} pid={os.getpid()}) INFO {stamp} [fake.py:1] {text}", flush=True)
+
+
+def metrics() -> str:
+    labels = {
+        "block_size": str(BLOCK), "num_gpu_blocks": str(TOKENS // BLOCK),
+        "kv_cache_size_tokens": str(TOKENS), "kv_cache_max_concurrency": str(TOKENS / LENGTH),
+        "cache_dtype": "auto", "sliding_window": "None",
+    }  # fmt: skip
+    text = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return (
+        "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n"
+        "# TYPE vllm:cache_config_info gauge\n"
+        f"vllm:cache_config_info{{{text}}} 1.0\n"
+        "# HELP vllm:generation_tokens_total Tokens\n"
+        "# TYPE vllm:generation_tokens_total counter\n"
+        'vllm:generation_tokens_total{engine="0"} 96.0\n'
+    )
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def answer(self, body: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self.answer("")
+        elif self.path == "/metrics":
+            self.answer(metrics())
+        elif self.headers["Authorization"] != f"Bearer {KEY}":
+            self.answer('{"error": "Unauthorized"}', 401)
+        elif self.path == "/v1/models":
+            self.answer(json.dumps({"data": [{"id": MODEL, "max_model_len": LENGTH}]}))
+        else:
+            self.answer("{}", 404)
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if ILL == "crash-on-request":
+            print("RuntimeError: shape '[-1, 768]' is invalid", file=sys.stderr)
+            print("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")
+            self.answer('{"error": "EngineDeadError"}', 500)
+            os._exit(1)
+        self.send_response(200)
+        self.end_headers()
+        for number in range(request["max_tokens"]):
+            event = {"choices": [{"text": f"{number} ", "index": 0}]}
+            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+        usage = {"prompt_tokens": 9, "completion_tokens": request["max_tokens"]}
+        self.wfile.write(f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+
+def option(name: str, default: str) -> str:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
+
+
+def main() -> None:
+    say("vLLM API server version 0.32.0", "APIServer")
+    if ILL == "bad-option":
+        sys.exit("vllm: error: unrecognized arguments: --fake")
+    # An engine in its group, and a worker that has left it; neither ends by itself.
+    sleeper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    engine = subprocess.Popen([sys.executable, "-c", sleeper])
+    worker = subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True)
+    pids = [os.getpid(), os.getppid(), engine.pid, worker.pid]
+    if "FAKE_PIDS" in os.environ:
+        Path(os.environ["FAKE_PIDS"]).write_text(json.dumps(pids))
+    say(
+        f"Initializing a V1 LLM engine (v0.32.0) with config: model='{MODEL}', "
+        f"max_seq_len={LENGTH}, tensor_parallel_size=1,"
+    )
+    say("Starting to load model fake...")
+    if ILL == "hang":
+        time.sleep(600)
+    if ILL == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+    if ILL == "kv-room":
+        print(
+            "ValueError: To serve at least one request with the model's max seq len (32768), (0.38 "
+            "GiB KV cache is needed, which is larger than the available KV cache memory (0.12 "
+            "GiB). Based on the available memory, the estimated maximum model length is 10752."
+        )
+        sys.exit(1)  # fmt: skip
+    say("Explicitly set (0.25/23.54) GiB for KV cache on node 0.")
+    say(
+        f"CPU KV cache size: {TOKENS:,} tokens, Maximum concurrency for {LENGTH:,} tokens per "
+        f"request: {TOKENS / LENGTH:.2f}x"
+    )
+    say("init engine (profile, create kv cache, warmup model) took 0.12 s")
+    server = ThreadingHTTPServer((option("--host", "0.0.0.0"), PORT), Handler)
+
+    def end(*_: Any) -> None:
+        say("[shutdown] API server: shutdown triggered", "APIServer")
+        engine.kill()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    print("INFO:     Application startup complete.", flush=True)
+    server.serve_forever()
+
+
+MODEL = option("serve", option("--model", "none"))
+PORT = int(option("--port", "8000"))
+LENGTH = int(option("--max-model-len", "4096"))
+ILL = os.environ.get("FAKE_ILL", "")
+if __name__ == "__main__":
+    main()
