@@ -272,8 +272,12 @@ class ModelCard:
 
     def caches(self) -> Iterator[Cache]:
         """What every layer keeps, in order."""
-        for layer in self.layers:
-            yield from layer.kept
+        return iter(self._kept)
+
+    @cached_property
+    def _kept(self) -> tuple[Cache, ...]:
+        of_layer = {id(layer): layer.kept for layer, _ in count_same(self.layers)}
+        return tuple(cache for layer in self.layers for cache in of_layer[id(layer)])
 
     @cached_property
     def attention_layers(self) -> tuple[Attention, ...]:

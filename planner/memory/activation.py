@@ -9,6 +9,7 @@ the sampler is the largest: its buffers are requests x vocabulary, not split ove
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from model_cards.caches import Attention, AttentionKind
@@ -117,6 +118,7 @@ def text_pass(
     return replace(total(parts), source="text pass: max_num_batched_tokens x widest layer")
 
 
+@lru_cache(maxsize=256)
 def _mlp_width(card: ModelCard) -> int:
     """Features of the widest MLP that every token passes, all ranks together."""
     if not card.is_moe:
@@ -142,7 +144,14 @@ def _mla_context_bytes(card: ModelCard, config: ResolvedConfig) -> int:
         max(8 * config.max_model_len, 4 * config.max_num_seqs * (config.block_size or 16)),
         _MLA_CONTEXT_TOKENS,
     )
-    per_token = max(
+    per_token = _projected_from_latent(card)
+    return tokens * per_token // config.given.tensor_parallel_size * config.dtype_bytes
+
+
+@lru_cache(maxsize=256)
+def _projected_from_latent(card: ModelCard) -> int:
+    """Features of keys and values that a token's latent vector becomes, all ranks together."""
+    return max(
         (
             sum(output.size for output in module.outputs)
             for layer, _ in count_same(card.layers)
@@ -152,7 +161,6 @@ def _mla_context_bytes(card: ModelCard, config: ResolvedConfig) -> int:
         ),
         default=0,
     )
-    return tokens * per_token // config.given.tensor_parallel_size * config.dtype_bytes
 
 
 def _cublas_bytes(device: DeviceFacts) -> int:

@@ -8,6 +8,7 @@ V2 keeps only the latter, v1/worker/gpu/mm/encoder_runner.py).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from model_cards.card import ModelCard, Tower
@@ -39,8 +40,7 @@ def encoder_pass(card: ModelCard, config: ResolvedConfig, release: Release) -> Q
     """
     if not _encodes(card, config):
         return Quantity.exact(0)
-    widest = max(_patch_features(tower) for tower in card.towers)
-    size = _patches(card, config) * widest * config.dtype_bytes
+    size = _patches(card, config) * _widest(card) * config.dtype_bytes
     factor = constant("encoder_widths", release)
     return replace(factor.times(size), source="encoder: patches of a batch x tower")
 
@@ -52,6 +52,11 @@ def _encodes(card: ModelCard, config: ResolvedConfig) -> bool:
 def _patches(card: ModelCard, config: ResolvedConfig) -> int:
     per_token = _MERGED_WIDER.get(card.model_type, _PATCHES_PER_TOKEN)
     return per_token * config.max_num_batched_tokens
+
+
+@lru_cache(maxsize=256)
+def _widest(card: ModelCard) -> int:
+    return max(_patch_features(tower) for tower in card.towers)
 
 
 def _patch_features(tower: Tower) -> int:

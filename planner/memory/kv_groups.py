@@ -6,9 +6,8 @@ the most that any group's layers need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import lcm
 
 from planner.memory.kv_packing import packed
@@ -40,7 +39,7 @@ class KVCacheGroup:
     def of(cls, members: Mapping[int, KVCacheSpec]) -> KVCacheGroup:
         """The group of these layers."""
         specs = tuple(members.values())
-        return cls(tuple(members), specs, tuple(dict.fromkeys(specs)))
+        return cls(tuple(members), specs, tuple(dict.fromkeys(_objects(specs))))
 
     @property
     def block_size(self) -> int:
@@ -70,7 +69,6 @@ class KVCacheGroup:
         return max(spec.blocks_per_request(length, in_flight_tokens) for spec in self.distinct)
 
 
-@lru_cache(maxsize=256)
 def group_layers(
     specs: tuple[KVCacheSpec, ...],
     stages: tuple[frozenset[int], ...] = (),
@@ -122,9 +120,14 @@ def block_bytes(
     return round_up(largest, lcm(*(group.stride_alignment(layers) for group in groups)))
 
 
+def _objects(specs: Iterable[KVCacheSpec]) -> list[KVCacheSpec]:
+    """Each object once: most layers share theirs, and comparing them all takes long."""
+    return list({id(spec): spec for spec in specs}.values())
+
+
 def _uniform(specs: Mapping[int, KVCacheSpec]) -> bool:
     """Whether one group holds all layers: vLLM merges their specs, or all are of one type."""
-    values = list(specs.values())
+    values = _objects(specs.values())
     return _mergeable(values) or one_type(values)
 
 
@@ -172,9 +175,10 @@ def _mergeable(specs: list[KVCacheSpec]) -> bool:
 
 def _unify_pages(specs: dict[int, KVCacheSpec]) -> dict[int, KVCacheSpec]:
     """One page size for all: smaller pages take more tokens, or are padded."""
-    largest = max(spec.page_size_bytes for spec in specs.values())
-    unified = {spec: _of_page(spec, largest) for spec in dict.fromkeys(specs.values())}
-    return {index: unified[spec] for index, spec in specs.items()}
+    objects = _objects(specs.values())
+    largest = max(spec.page_size_bytes for spec in objects)
+    unified = {id(spec): _of_page(spec, largest) for spec in objects}
+    return {index: unified[id(spec)] for index, spec in specs.items()}
 
 
 def _of_page(spec: KVCacheSpec, page_bytes: int) -> KVCacheSpec:
@@ -193,16 +197,16 @@ def _of_page(spec: KVCacheSpec, page_bytes: int) -> KVCacheSpec:
 def _equal_groups(specs: dict[int, KVCacheSpec]) -> tuple[KVCacheGroup, ...]:
     """Groups of equally many layers: each kind is dealt out over as many as it needs."""
     buckets: list[dict[int, KVCacheSpec]] = []
-    known: dict[KVCacheSpec, dict[int, KVCacheSpec]] = {}
+    known: dict[int, dict[int, KVCacheSpec]] = {}  # by object
     for index, spec in specs.items():
-        if spec not in known:
-            fitting = (b for b in buckets if _mergeable([*dict.fromkeys(b.values()), spec]))
+        if id(spec) not in known:
+            fitting = (b for b in buckets if _mergeable([*_objects(b.values()), spec]))
             bucket = next(fitting, None)
             if bucket is None:
                 bucket = {}
                 buckets.append(bucket)
-            known[spec] = bucket
-        known[spec][index] = spec
+            known[id(spec)] = bucket
+        known[id(spec)][index] = spec
     sizes = [len(bucket) for bucket in buckets]
     size = max(sizes) if max(sizes) < 1.5 * min(sizes) else min(sizes)
     groups = []
@@ -217,7 +221,9 @@ def _equal_groups(specs: dict[int, KVCacheSpec]) -> tuple[KVCacheGroup, ...]:
 
 def _by_spec(bucket: dict[int, KVCacheSpec]) -> list[int]:
     """Layers of a bucket as vLLM lists them: all of one spec, then all of the next."""
+    objects = _objects(bucket.values())
     first_seen: dict[KVCacheSpec, int] = {}
-    for spec in bucket.values():
+    for spec in objects:
         first_seen.setdefault(spec, len(first_seen))
-    return sorted(bucket, key=lambda index: (first_seen[bucket[index]], index))
+    place = {id(spec): first_seen[spec] for spec in objects}
+    return sorted(bucket, key=lambda index: (place[id(bucket[index])], index))

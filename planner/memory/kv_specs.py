@@ -6,7 +6,7 @@ page too: one for each block it holds, whatever the block's length in tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from math import gcd
@@ -80,7 +80,8 @@ class KVCacheSpec:
     state: RecurrentState | None = None
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     checkpoint_alignment: int | None = None  # tokens between states that its prefill hands out
-    token_bytes: Fraction = Fraction(0)  # of one token, before any padding
+    # Of one token, before any padding; what is compared implies it, and fractions hash slowly.
+    token_bytes: Fraction = field(default=Fraction(0), compare=False)
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
     page_alignment: int = 1  # bytes that a page is a multiple of
     encoder_tokens: int = 0  # states of an encoder that cross-attention holds for a request

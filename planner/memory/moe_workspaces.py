@@ -7,6 +7,7 @@ experts sort and quantize the tokens besides, and keep something whatever the ba
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from model_cards.card import ModelCard
@@ -65,6 +66,7 @@ def _without_workspaces(experts: Experts, device: DeviceFacts) -> bool:
     return kernel in (MoeKernel.TRITON, MoeKernel.TRTLLM)
 
 
+@lru_cache(maxsize=256)
 def _routed(card: ModelCard) -> Experts | None:
     """The routed experts of the first MoE layer."""
     for layer in card.layers:

@@ -7,10 +7,10 @@ graph estimate, is the KV cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hardware_db import Rig
+from hardware_db import Device, Rig
 from model_cards import ModelCard
 from planner.engine.backend import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
@@ -23,6 +23,7 @@ from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.activation import activation_peak
 from planner.memory.buffers import RankBuffers
+from planner.memory.cache_layout import CacheLayout
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.free_memory import (
@@ -73,12 +74,24 @@ class MemoryPlan:
     requested: Quantity  # total x gpu_memory_utilization
     backends: tuple[AttentionBackend, ...]
     ranks: tuple[RankMemory, ...]
+    layout: CacheLayout
     kv_cache: KVCachePlan
-    kv_cache_low: KVCachePlan  # with the pool at the lower end of its band
-    kv_cache_high: KVCachePlan
     refusals: tuple[Refusal, ...]  # every rule that is broken, whatever the memory
     starts: Verdict
     notes: tuple[str, ...]
+
+    @property
+    def kv_cache_low(self) -> KVCachePlan:
+        """With the pool at the lower end of its band."""
+        return self._in_pools([rank.kv_cache.low for rank in self.ranks])
+
+    @property
+    def kv_cache_high(self) -> KVCachePlan:
+        """With the pool at the upper end of its band."""
+        return self._in_pools([rank.kv_cache.high for rank in self.ranks])
+
+    def _in_pools(self, pools: Sequence[float]) -> KVCachePlan:
+        return _in_pools(self.layout, pools, self.config, self.release)
 
     @property
     def block_size(self) -> int:
@@ -117,11 +130,15 @@ class MemoryPlan:
     def requests_at(self, length: int) -> Quantity:
         """Requests of `length` tokens each that the cache holds at once."""
 
-        def held(plan: KVCachePlan) -> float:
-            blocks = request_blocks(plan.groups, length, self.config.in_flight_tokens)
-            return plan.num_blocks / blocks if blocks else float("inf")
+        return self._band(lambda plan: self._held(plan, length))
 
-        return self._band(held)
+    def expected_requests_at(self, length: int) -> float:
+        """The same without its band."""
+        return self._held(self.kv_cache, length)
+
+    def _held(self, plan: KVCachePlan, length: int) -> float:
+        blocks = request_blocks(plan.groups, length, self.config.in_flight_tokens)
+        return plan.num_blocks / blocks if blocks else float("inf")
 
     def _band(self, of: Callable[[KVCachePlan], float]) -> Quantity:
         basis = self.tightest.kv_cache.basis
@@ -151,26 +168,11 @@ def plan_memory(
     config = config or EngineConfig()
     card = as_served(card, config)
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
-    slot = rig.smallest
-    if slot.total_bytes is None:
-        raise PlanError(
-            f"usable memory of {slot.gpu.name} is not known; give it with the name, "
-            f"{slot.gpu.slug}:SIZE, where SIZE is for example 11GiB"
-        )
-    if len({each.gpu.vendor for each in rig.devices}) > 1:
-        raise PlanError(f"{rig.spec}: vLLM does not run one model on cards of different makers")
-    needed = config.world_size * config.data_parallel_size
-    if needed > rig.gpu_count:
-        raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
+    slot = _checked(rig, config)
     device = device_facts(slot.gpu)
     resolved = resolve(card, device, config, release, draft, offline=offline, environ=environ)
     broken = list(refusals(card, device, resolved, release))
-    if config.world_size > len(rig.devices) * config.nnodes and not _on_ray(config):
-        reason = (
-            f"world size ({config.world_size}) is larger than the {len(rig.devices)} GPUs of a "
-            "node: --nnodes, or --distributed-executor-backend ray, spreads it over several"
-        )
-        broken.append(Refusal(RefusalKind.NODES, reason))
+    broken += _too_few_gpus(rig, config)
     try:
         loaded = load_model(card, resolved, device)
     except Unloadable as error:
@@ -181,27 +183,8 @@ def plan_memory(
     requested = total_bytes.times(resolved.gpu_memory_utilization)
     ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
     pools = [rank.kv_cache for rank in ranks]
-    expected, low, high = (
-        loaded.cache.kv_cache([max(0, int(end)) for end in ends], resolved, release)
-        for ends in (
-            [pool.value for pool in pools],
-            [pool.low for pool in pools],
-            [pool.high for pool in pools],
-        )
-    )
-    taken = taken_at_start(slot, device, release, config.tensor_parallel_size)
-    free = free_at_start(slot, taken)
-    margin = start_margin(slot, taken, resolved.gpu_memory_utilization)
-    asked, why = requested, f"--gpu-memory-utilization {resolved.gpu_memory_utilization:g} asks for"
-    if device.platform is Platform.CPU and resolved.kv_cache_memory_bytes is not None:
-        asked, why = _allocated(ranks[0]), "the model and its KV cache take"
-        margin = free - asked
-    start = Start(margin, free, asked, why)
-    if not counted(release, device.platform) and resolved.kv_cache_memory_bytes is None:
-        left = total_bytes.times(1 - resolved.gpu_memory_utilization) - taken
-        last = warm_up_check(card, device, release, left, ranks[-1].cuda_graphs)
-        if last is not None and last.margin.value < start.margin.value:
-            start = last
+    expected = _in_pools(loaded.cache, [pool.value for pool in pools], resolved, release)
+    start = _start(card, slot, resolved, device, release, requested, ranks)
     verdict = judge(
         broken,
         pools,
@@ -210,21 +193,6 @@ def plan_memory(
         resolved,
         state_blocks=_state_blocks(card, resolved, release),
     )
-    notes = [*rig.notes, *card.notes]
-    if release.note:
-        notes.append(release.note)
-    if resolved.speculation is not None and resolved.speculation.note is not None:
-        notes.append(resolved.speculation.note)
-    notes += filter(None, [unexamined(device, release)])
-    if len(expected.groups) > 1 and not release.fact("kv_tokens_by_concurrency"):
-        notes.append(
-            f"vLLM {release.name} prints the tokens of one of the {len(expected.groups)} groups "
-            "that share the cache: more requests fit than they suggest"
-        )
-    if needed < rig.gpu_count:
-        notes.append(f"GPUs in use: {needed} of {rig.gpu_count}")
-    if rig.mixed:
-        notes.append(f"mixed cards: the smallest, {slot.gpu.name}, bounds every rank")
     return MemoryPlan(
         card=card,
         rig=rig,
@@ -236,13 +204,95 @@ def plan_memory(
         requested=requested,
         backends=tuple(dict.fromkeys(loaded.backends.values())),
         ranks=tuple(ranks),
+        layout=loaded.cache,
         kv_cache=expected,
-        kv_cache_low=low,
-        kv_cache_high=high,
         refusals=tuple(broken),
         starts=verdict,
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys(_notes(card, rig, resolved, device, release, expected))),
     )
+
+
+def _checked(rig: Rig, config: EngineConfig) -> Device:
+    """The device that bounds the launch; `PlanError` where there is nothing to plan with."""
+    slot = rig.smallest
+    if slot.total_bytes is None:
+        raise PlanError(
+            f"usable memory of {slot.gpu.name} is not known; give it with the name, "
+            f"{slot.gpu.slug}:SIZE, where SIZE is for example 11GiB"
+        )
+    if len({each.gpu.vendor for each in rig.devices}) > 1:
+        raise PlanError(f"{rig.spec}: vLLM does not run one model on cards of different makers")
+    needed = config.world_size * config.data_parallel_size
+    if needed > rig.gpu_count:
+        raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
+    return slot
+
+
+def _too_few_gpus(rig: Rig, config: EngineConfig) -> list[Refusal]:
+    """vLLM has to be told of other nodes than its own."""
+    if config.world_size <= len(rig.devices) * config.nnodes or _on_ray(config):
+        return []
+    reason = (
+        f"world size ({config.world_size}) is larger than the {len(rig.devices)} GPUs of a "
+        "node: --nnodes, or --distributed-executor-backend ray, spreads it over several"
+    )
+    return [Refusal(RefusalKind.NODES, reason)]
+
+
+def _in_pools(
+    layout: CacheLayout, pools: Sequence[float], config: ResolvedConfig, release: Release
+) -> KVCachePlan:
+    return layout.kv_cache([max(0, int(pool)) for pool in pools], config, release)
+
+
+def _start(
+    card: ModelCard,
+    slot: Device,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    release: Release,
+    requested: Quantity,
+    ranks: Sequence[RankMemory],
+) -> Start:
+    """The check of free memory that leaves least."""
+    share = config.gpu_memory_utilization
+    taken = taken_at_start(slot, device, release, config.given.tensor_parallel_size)
+    free = free_at_start(slot, taken)
+    if device.platform is Platform.CPU and config.kv_cache_memory_bytes is not None:
+        asked = _allocated(ranks[0])
+        return Start(free - asked, free, asked, "the model and its KV cache take")
+    why = f"--gpu-memory-utilization {share:g} asks for"
+    start = Start(start_margin(slot, taken, share), free, requested, why)
+    if not counted(release, device.platform) and config.kv_cache_memory_bytes is None:
+        left = device_total(slot).times(1 - share) - taken
+        last = warm_up_check(card, device, release, left, ranks[-1].cuda_graphs)
+        if last is not None and last.margin.value < start.margin.value:
+            return last
+    return start
+
+
+def _notes(
+    card: ModelCard,
+    rig: Rig,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    release: Release,
+    kv: KVCachePlan,
+) -> Iterator[str]:
+    """What a reader of the plan must know."""
+    yield from (*rig.notes, *card.notes)
+    speculating = config.speculation.note if config.speculation is not None else None
+    yield from filter(None, (release.note, speculating, unexamined(device, release)))
+    if len(kv.groups) > 1 and not release.fact("kv_tokens_by_concurrency"):
+        yield (
+            f"vLLM {release.name} prints the tokens of one of the {len(kv.groups)} groups "
+            "that share the cache: more requests fit than they suggest"
+        )
+    needed = config.given.world_size * config.given.data_parallel_size
+    if needed < rig.gpu_count:
+        yield f"GPUs in use: {needed} of {rig.gpu_count}"
+    if rig.mixed:
+        yield f"mixed cards: the smallest, {rig.smallest.gpu.name}, bounds every rank"
 
 
 def _state_blocks(card: ModelCard, config: ResolvedConfig, release: Release) -> int:

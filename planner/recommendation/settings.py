@@ -84,11 +84,15 @@ def frugal_settings(
     config: EngineConfig,
     reasons: dict[str, str],
 ) -> Iterator[Iterator[Settings]]:
-    """Ever more frugal settings than `config`, each with batches from the smallest up."""
+    """Ever more frugal settings than `config`.
+
+    Each with the smallest batch first, which tells whether any works, then from the largest down.
+    """
     concurrency = requirements.workload.concurrency
     limits: list[int | None] = [None]
     if config.max_num_seqs is None:
-        limits = [*sorted({s for s in (*_SEQUENCE_LIMITS, concurrency) if s >= concurrency}), None]
+        smallest, *more = sorted({s for s in (*_SEQUENCE_LIMITS, concurrency) if s >= concurrency})
+        limits = [smallest, None, *reversed(more)]
     default = float(release.fact("gpu_memory_utilization"))
     raised = (
         config.gpu_memory_utilization is None

@@ -121,21 +121,26 @@ def _settle_layout(
     if _may_work(nearest, requirements):
         risky.append((nearest.starts.chance_of_refusal, nearest, reasons))
     for batches in frugal_settings(card, rig, requirements, release, config, reasons):
-        works: tuple[MemoryPlan, dict[str, str]] | None = None
-        for frugal, why in batches:  # the largest batch that works
+        smallest: tuple[MemoryPlan, dict[str, str]] | None = None
+        for frugal, why in batches:
+            if frugal == config:  # tried already
+                continue
             try:
                 memory = plan_memory(card, rig, frugal, vllm=release)
             except Refused:
                 break
-            if not _works(memory, requirements):
+            if _works(memory, requirements):
+                if smallest is not None:
+                    return _settled(memory, requirements, why)
+                smallest = memory, why
+            elif smallest is None:
                 if _may_work(memory, requirements):
                     risky.append((memory.starts.chance_of_refusal, memory, why))
                 if excess_bytes(memory) < excess_bytes(nearest):
                     nearest = memory
                 break
-            works = memory, why
-        if works is not None:
-            return _settled(works[0], requirements, works[1])
+        if smallest is not None:
+            return _settled(smallest[0], requirements, smallest[1])
     if risky:
         _, memory, why = min(risky, key=lambda each: each[0])
         return _settled(memory, requirements, why)
@@ -155,8 +160,8 @@ def _may_work(memory: MemoryPlan, requirements: Requirements) -> bool:
 
 
 def _holds(memory: MemoryPlan, requirements: Requirements) -> bool:
-    held = memory.requests_at(requirements.workload.total_tokens)
-    return held.value >= requirements.workload.concurrency
+    held = memory.expected_requests_at(requirements.workload.total_tokens)
+    return held >= requirements.workload.concurrency
 
 
 def excess_bytes(memory: MemoryPlan) -> float:
@@ -179,7 +184,7 @@ def _hopeless(memory: MemoryPlan) -> bool:
 
 def _unfit(memory: MemoryPlan, requirements: Requirements) -> Unfit:
     if memory.starts.answer is Answer.YES:
-        held = memory.requests_at(requirements.workload.total_tokens).value
+        held = memory.expected_requests_at(requirements.workload.total_tokens)
         reason = (
             f"the KV cache holds {held:.1f} requests of {requirements.workload.total_tokens} "
             f"tokens at once, fewer than {requirements.workload.concurrency}"
