@@ -20,6 +20,7 @@ from planner.cli.models import models
 from planner.cli.recommend import recommend
 from planner.cli.schema import schema
 from planner.cli.status import Status
+from planner.cli.tui import is_terminal, tui
 from planner.errors import PlanError
 
 app = typer.Typer(
@@ -48,6 +49,8 @@ def _main(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
+    if context.invoked_subcommand is None and is_terminal():
+        raise typer.Exit(tui())
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(Status.BAD_INPUT)
@@ -61,6 +64,7 @@ app.command()(diagnose)
 app.command()(gpus)
 app.command()(models)
 app.command()(schema)
+app.command()(tui)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,72 @@
+"""What settings name, opened: the rig, the model's card, its draft, the release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hardware_db import Rig, find_rig
+from model_cards import ModelCard, open_card
+from model_cards.sources.bundled import find_entry
+from planner.engine.releases import Release, find_release
+from planner.tui.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything the planner is asked with, beside vLLM's settings."""
+
+    rig: Rig
+    card: ModelCard
+    draft: ModelCard | None
+    release: Release
+
+
+class Library:
+    """Cards and rigs by name, kept once opened.
+
+    What the bundled catalogue holds is opened without the network; for anything else the Hub is
+    asked, unless `offline`.
+    """
+
+    def __init__(self, *, offline: bool = False) -> None:
+        self.offline = offline
+        self._cards: dict[str, ModelCard] = {}
+        self._detected: dict[str, Rig] = {}
+
+    def ready(self, settings: Settings) -> Inputs | None:
+        """The inputs if they can be had at once, without the network and the disk."""
+        names = [settings.model, *([settings.draft] if settings.draft else [])]
+        if any(name not in self._cards for name in names):
+            return None
+        if _is_detected(settings.gpu) and settings.gpu not in self._detected:
+            return None
+        return self.open(settings)
+
+    def open(self, settings: Settings) -> Inputs:
+        """The inputs, however long that takes.
+
+        Raises `HardwareError`, `CardError` or `PlanError` with one line for the user.
+        """
+        rig, release = self.rig(settings.gpu), find_release(settings.vllm)
+        draft = self.card(settings.draft) if settings.draft else None
+        return Inputs(rig, self.card(settings.model), draft, release)
+
+    def card(self, model: str) -> ModelCard:
+        """A model's card."""
+        held = self._cards.get(model)
+        if held is None:
+            bundled = find_entry(model) is not None
+            held = self._cards[model] = open_card(model, offline=bundled or self.offline)
+        return held
+
+    def rig(self, gpu: str) -> Rig:
+        """A rig. One that is detected is asked for once."""
+        if not _is_detected(gpu):
+            return find_rig(gpu)
+        if gpu not in self._detected:
+            self._detected[gpu] = find_rig(gpu)
+        return self._detected[gpu]
+
+
+def _is_detected(gpu: str) -> bool:
+    return gpu.strip().lower().startswith("auto") or gpu.strip().lower() == "cpu"

@@ -1,0 +1,109 @@
+"""Plan files: settings as YAML, to keep, to share and to open again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
+from planner.errors import PlanError
+from planner.tui.settings import Settings
+
+_FORMAT: Final = 1
+_LARGEST_FILE: Final = 1_000_000
+_TEXTS: Final = ("gpu", "model", "vllm")
+_NESTED: Final = {"speculative_config": SpeculativeConfig, "eplb_config": EplbConfig}
+_TYPES: Final = {"int": int, "float": (int, float), "str": str, "bool": bool}
+
+
+def write_plan(path: Path, settings: Settings) -> None:
+    """Write a plan file. Raises `OSError`."""
+    import yaml
+
+    given = {
+        each.name: _plain(getattr(settings.config, each.name))
+        for each in fields(EngineConfig)
+        if getattr(settings.config, each.name) != each.default
+    }
+    content = {
+        "vplan": _FORMAT,
+        "gpu": settings.gpu,
+        "model": settings.model,
+        "vllm": settings.vllm,
+        "use_case": settings.use_case,
+        "concurrency": settings.concurrency,
+        "settings": given,
+        "environment": dict(settings.environ),
+    }
+    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
+
+
+def read_plan(path: Path) -> Settings:
+    """The settings of a plan file. Raises `PlanError`, in one line, for anything else."""
+    import yaml
+
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise PlanError(f"{path} is too large for a plan file")
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise PlanError(f"Cannot read {path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError):
+        raise PlanError(f"{path} is not a plan file: no YAML that can be read") from None
+    if not isinstance(content, dict) or content.get("vplan") != _FORMAT:
+        raise PlanError(f'{path} is not a plan file: it does not begin with "vplan: {_FORMAT}"')
+    try:
+        return _settings(content)
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from None
+
+
+def _settings(content: dict[Any, Any]) -> Settings:
+    for name in _TEXTS:
+        if not isinstance(content.get(name), str):
+            raise PlanError(f"{name} is missing, or is no text (in YAML, quote numbers)")
+    given, environ = content.get("settings") or {}, content.get("environment") or {}
+    if not isinstance(given, dict) or not isinstance(environ, dict):
+        raise PlanError("settings and environment must be lists of names with values")
+    settings = Settings(
+        content["gpu"],
+        content["model"],
+        content["vllm"],
+        EngineConfig(**{name: _engine_value(name, value) for name, value in given.items()}),
+        _checked("use_case", content.get("use_case", "chat"), "str"),
+        _checked("concurrency", content.get("concurrency", 1), "int"),
+        tuple((str(name), str(value)) for name, value in environ.items()),
+    )
+    _ = settings.workload  # refuses what no server can be asked for
+    return settings
+
+
+def _engine_value(name: object, value: Any) -> Any:
+    known = {each.name: str(each.type) for each in fields(EngineConfig)}
+    if name not in known or not isinstance(name, str):
+        raise PlanError(f"vLLM has no setting {name!r}")
+    if name not in _NESTED or value is None:
+        return _checked(name, value, known[name])
+    try:
+        return _NESTED[name](**value)
+    except TypeError:
+        raise PlanError(f"{name} cannot be read") from None
+
+
+def _checked(name: str, value: Any, kind: str) -> Any:
+    """The value if it is of one of the kinds, written as in an annotation."""
+    for each in kind.split(" | "):
+        if each == "None" and value is None:
+            return value
+        if each in _TYPES and isinstance(value, _TYPES[each]):  # type: ignore[arg-type]
+            if isinstance(value, bool) and each != "bool":  # to Python a bool is an int
+                continue
+            return value
+    raise PlanError(f"{name} cannot be {value!r}")
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {key: part for key, part in asdict(value).items() if part is not None}
+    return value

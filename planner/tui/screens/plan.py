@@ -1,0 +1,489 @@
+"""The plan screen: knobs on the left, what they do on the right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, ScrollableContainer, Vertical
+from textual.content import Content
+from textual.events import DescendantFocus, Paste
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Footer, Static, Tab, Tabs
+from textual.worker import get_current_worker
+
+from hardware_db import HardwareError
+from model_cards import CardError
+from planner.diagnosis.remedies import Remedy
+from planner.errors import PlanError
+from planner.findings import Finding
+from planner.tui import choices
+from planner.tui.history import History
+from planner.tui.knobs import Knob, groups, turn
+from planner.tui.library import Inputs, Library
+from planner.tui.outcome import Outcome, judge, mend
+from planner.tui.pasted import Pasted, read_pasted
+from planner.tui.plan_file import read_plan, write_plan
+from planner.tui.remedy import remedied
+from planner.tui.screens.paste import PasteScreen
+from planner.tui.screens.path import PathScreen
+from planner.tui.screens.picker import Picker
+from planner.tui.screens.recommend import RecommendScreen
+from planner.tui.settings import Settings
+from planner.tui.show import DIM, plain
+from planner.tui.widgets.capacity import CapacityPanel, Room, capacity
+from planner.tui.widgets.command import CommandPanel
+from planner.tui.widgets.knob_row import KnobRow
+from planner.tui.widgets.kv_card import KvCard
+from planner.tui.widgets.panel import Panel
+from planner.tui.widgets.speed_card import SpeedCard
+from planner.tui.widgets.verdict import VerdictPanel
+from planner.tui.widgets.vram_bar import VramBar
+from planner.tui.widgets.why import WhyPanel
+
+WRONG_INPUT = (HardwareError, CardError, PlanError, OSError)
+_SETTLES = 0.1  # seconds without a change before what takes longer than a plan is asked for
+_DRAWN = 0.05  # seconds that a panel takes to have drawn itself for its width
+_TABS = ("capacity", "command", "why")
+
+
+class PlanScreen(Screen[None]):
+    """Every change is planned at once; the Hub, remedies and sweeps answer from workers."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("g", "pick('gpu')", "GPU"),
+        Binding("m", "pick('model')", "model"),
+        Binding("f", "fix", "fix"),
+        Binding("c", "copy", "copy"),
+        Binding("r", "recommend", "rank"),
+        Binding("p", "paste", "paste"),
+        Binding("u,ctrl+z", "undo", "undo"),
+        Binding("U,ctrl+y", "redo", "redo", show=False),
+        Binding("ctrl+s", "save", "save"),
+        Binding("ctrl+o", "load", "open", show=False),
+        Binding("v", "next_tab", "view", show=False),
+        Binding("w", "tab('why')", "why", show=False),
+        Binding("pagedown", "scroll_by(1)", "scroll", show=False),
+        Binding("pageup", "scroll_by(-1)", "scroll back", show=False),
+        Binding("escape", "stop", "stop", show=False),
+    ]
+
+    def __init__(self, settings: Settings, library: Library, path: Path | None = None) -> None:
+        super().__init__()
+        self.history = History(settings)
+        self.library = library
+        self.path = path
+        self.outcome: Outcome | None = None
+        self.remedies: tuple[Remedy, ...] | None = None  # None: not yet looked for
+        self._opened: Settings | None = None  # the last settings that could be planned
+        self._settling: Timer | None = None
+        self._seeks = False  # whether a tab was asked for, not only switched to
+
+    def compose(self) -> ComposeResult:
+        """Title, verdict, knobs, results, a line of help."""
+        yield Static(id="title")
+        yield VerdictPanel(id="verdict")
+        with ScrollableContainer(id="body", can_focus=False):
+            with ScrollableContainer(id="knobs", can_focus=False):
+                for title, knobs in groups():
+                    with Vertical(classes="group") as group:
+                        group.border_title = title
+                        for knob in knobs:
+                            yield KnobRow(knob)
+            with ScrollableContainer(id="results", can_focus=False):
+                yield VramBar(classes="card", id="vram")
+                with Horizontal(classes="pair"):
+                    yield KvCard(classes="card")
+                    yield SpeedCard(classes="card")
+                yield Tabs(*(Tab(name.capitalize(), id=name) for name in _TABS), id="tabs")
+                with Horizontal(classes="pair"):
+                    yield CapacityPanel(classes="card tab", id="tab-capacity")
+                    yield CommandPanel(classes="card tab", id="tab-command")
+                yield WhyPanel(classes="card tab", id="tab-why")
+        yield Static(id="hint")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Plan what there is."""
+        self.query_one("#knob-gpu").focus()
+        self.replan()
+
+    @property
+    def settings(self) -> Settings:
+        """What the knobs hold."""
+        return self.history.now
+
+    # -- planning ------------------------------------------------------------------------------
+
+    def change(self, settings: Settings) -> None:
+        """Take new settings, as a step that can be undone."""
+        if self.history.change(settings):
+            self.replan()
+
+    def replan(self) -> None:
+        """Plan the settings there are: at once if everything is there, else when it is."""
+        settings = self.settings
+        self.remedies = None
+        self.workers.cancel_group(self, "open")
+        self.workers.cancel_group(self, "slow")
+        try:
+            inputs = self.library.ready(settings)
+        except WRONG_INPUT as error:
+            self._show_problem(str(error))
+            return
+        if inputs is not None:
+            self._show(judge(settings, inputs))
+            return
+        self.outcome = None
+        self._show_knobs()
+        self.query_one(VerdictPanel).show_opening(settings.model)
+        self._open(settings)
+
+    @work(thread=True, exclusive=True, group="open")
+    def _open(self, settings: Settings) -> None:
+        """Open what the settings name; may ask the Hub."""
+        worker = get_current_worker()
+        try:
+            inputs = self.library.open(settings)
+        except WRONG_INPUT as error:
+            self._answer(worker.is_cancelled, self._show_problem, str(error))
+            return
+        self._answer(worker.is_cancelled, self._show_opened, settings, inputs)
+
+    def _answer(self, cancelled: bool, show: Callable[..., None], *what: object) -> None:
+        """From a worker: show what it found, unless nobody waits for it any more."""
+        if not cancelled and self.is_attached:
+            self.app.call_from_thread(show, *what)
+
+    def _show_opened(self, settings: Settings, inputs: Inputs) -> None:
+        if settings == self.settings:
+            self._show(judge(settings, inputs))
+
+    def _show(self, outcome: Outcome) -> None:
+        self.outcome, self._opened = outcome, outcome.settings
+        self._show_knobs()
+        self.set_class(False, "-no-plan")
+        self.query_one(VerdictPanel).show(outcome)
+        for panel in self.query(Panel):
+            panel.show(outcome)
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(_SETTLES, self._ask_slow)
+
+    def _show_problem(self, problem: str) -> None:
+        self.outcome = None
+        self._show_knobs()
+        self.set_class(True, "-no-plan")
+        self.query_one(VerdictPanel).show_problem(problem)
+
+    def _show_knobs(self) -> None:
+        for row in self.query(KnobRow):
+            row.show(self.settings, self.outcome)
+        settings, outcome = self.settings, self.outcome
+        rig = outcome.inputs.rig.describe() if outcome is not None else settings.gpu
+        file = f"  {self.path.name}" if self.path is not None else ""
+        self.query_one("#title", Static).update(
+            Content.assemble(
+                (" vplan ", "bold reverse $primary"),
+                (f" {plain(settings.model)}", "bold"),
+                (f" on {plain(rig)}, vLLM {settings.vllm}", ""),
+                (plain(file), DIM),
+            )
+        )
+
+    # -- what takes longer than a plan ---------------------------------------------------------
+
+    def _ask_slow(self) -> None:
+        if self.outcome is not None:
+            self._look_further(self.outcome)
+
+    @work(thread=True, exclusive=True, group="slow")
+    def _look_further(self, outcome: Outcome) -> None:
+        """Look for remedies, and sweep over contexts."""
+        worker = get_current_worker()
+        self._answer(worker.is_cancelled, self._show_remedies, outcome, mend(outcome))
+        if worker.is_cancelled:
+            return
+        try:
+            rooms = capacity(outcome)
+        except PlanError as error:
+            self._answer(worker.is_cancelled, self._show_rooms, outcome, (), str(error))
+            return
+        self._answer(worker.is_cancelled, self._show_rooms, outcome, rooms, "")
+
+    def _show_remedies(self, outcome: Outcome, found: tuple[Remedy, ...]) -> None:
+        if outcome is not self.outcome:
+            return
+        self.remedies = found
+        if outcome.can_be_mended:
+            first = found[0].change if found else None
+            self.query_one(VerdictPanel).show_remedy(outcome, first)
+
+    def _show_rooms(self, outcome: Outcome, rooms: tuple[Room, ...], why: str) -> None:
+        if outcome is not self.outcome:
+            return
+        self.query_one(CapacityPanel).show_rooms(rooms, why)
+
+    # -- knobs ---------------------------------------------------------------------------------
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Say what the knob takes."""
+        if isinstance(event.widget, KnobRow):
+            self._hint(event.widget.knob.hint)
+
+    def on_knob_row_turned(self, event: KnobRow.Turned) -> None:
+        """One step."""
+        try:
+            settings = turn(event.knob, self.settings, self.outcome, event.by)
+        except (*WRONG_INPUT, ValueError) as error:
+            self._hint(str(error), wrong=True)
+            return
+        self._hint(event.knob.hint)
+        if settings is not None:
+            self.change(settings)
+        elif not event.knob.steps(self.settings, self.outcome):
+            self._hint(f"enter: {event.knob.hint}")
+
+    def on_knob_row_typed(self, event: KnobRow.Typed) -> None:
+        """Say at once whether it can be taken."""
+        wrong = self._wrong(event.knob, event.text)
+        self._hint(wrong or event.knob.hint, wrong=wrong is not None)
+
+    def on_knob_row_written(self, event: KnobRow.Written) -> None:
+        """Take what was written, or say why not."""
+        wrong = self._wrong(event.knob, event.text)
+        if wrong is not None:
+            self._hint(wrong, wrong=True)
+            return
+        event.row.end()
+        self.change(event.knob.write(self.settings, event.text))
+
+    def on_knob_row_list_asked(self, event: KnobRow.ListAsked) -> None:
+        """Open the list of a knob."""
+        self._pick(event.knob)
+
+    def action_pick(self, key: str) -> None:
+        """Open the list of a knob by its name."""
+        row = self.query_one(f"#knob-{key}", KnobRow)
+        row.focus()
+        self._pick(row.knob)
+
+    def _pick(self, knob: Knob) -> None:
+        find = {
+            "gpu": choices.gpus,
+            "model": choices.models,
+            "checkpoint": choices.checkpoints(self.settings),
+        }[knob.key]
+
+        def picked(text: str | None) -> None:
+            if text is None:
+                return
+            wrong = self._wrong(knob, text)
+            if wrong is not None:
+                self._hint(wrong, wrong=True)
+            else:
+                self.change(knob.write(self.settings, text))
+
+        self.app.push_screen(Picker(knob.label, knob.hint, find), picked)
+
+    def _wrong(self, knob: Knob, text: str) -> str | None:
+        try:
+            knob.write(self.settings, text)
+        except (*WRONG_INPUT, ValueError) as error:
+            return str(error)
+        return None
+
+    def _hint(self, text: str, *, wrong: bool = False) -> None:
+        line = self.query_one("#hint", Static)
+        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"))
+        line.set_class(wrong, "-wrong")
+
+    # -- keys ----------------------------------------------------------------------------------
+
+    def action_undo(self) -> None:
+        """One change back."""
+        if self.history.undo():
+            self.replan()
+        else:
+            self.notify("Nothing to undo")
+
+    def action_redo(self) -> None:
+        """One change forward."""
+        if self.history.redo():
+            self.replan()
+        else:
+            self.notify("Nothing to redo")
+
+    def action_stop(self) -> None:
+        """Stop opening a model: back to what there was."""
+        if self.outcome is None and self._opened is not None:
+            self.workers.cancel_group(self, "open")
+            self.change(self._opened)
+
+    def action_fix(self) -> None:
+        """Apply the first remedy."""
+        outcome = self.outcome
+        if outcome is None or not outcome.can_be_mended:
+            self.notify("Nothing to mend" if outcome else "Nothing is planned")
+            return
+        if self.remedies is None:
+            self.remedies = mend(outcome)
+        if not self.remedies:
+            self.notify("Nothing was found that would start on this hardware")
+            return
+        self.notify(plain(self.remedies[0].change), title="Applied")
+        self.change(remedied(self.settings, self.remedies[0]))
+
+    def action_copy(self) -> None:
+        """Copy the command."""
+        text = self.outcome.command_text if self.outcome is not None else None
+        if text is None:
+            self.notify("There is no command to copy", severity="warning")
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify("Copied")
+
+    def action_next_tab(self) -> None:
+        """Show the tab after this one."""
+        now = _TABS.index(self.query_one(Tabs).active)
+        self.action_tab(_TABS[(now + 1) % len(_TABS)])
+
+    def action_tab(self, name: str) -> None:
+        """Show a tab, and bring it into sight."""
+        tabs = self.query_one(Tabs)
+        self._seeks = True
+        if tabs.active == name:
+            self._show_tab(name)
+        tabs.active = name
+
+    def _bring_into_sight(self) -> None:
+        """Scroll to the tabs; where all panels are shown, to the one that was asked for."""
+        tabs = self.query_one(Tabs)
+        target = tabs if tabs.region.height else self.query_one(f"#tab-{tabs.active}")
+        for area in self._scrolled():
+            top = target.region.y - area.region.y + round(area.scroll_y)
+            area.scroll_to(y=top, animate=False)
+
+    def _scrolled(self) -> list[ScrollableContainer]:
+        """What scrolls: the results, or everything where they are stacked."""
+        areas = [self.query_one(name, ScrollableContainer) for name in ("#results", "#body")]
+        return [area for area in areas if area.max_scroll_y > 0][:1]
+
+    def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
+        """Show the tab's panel; where there is room all are shown."""
+        self._show_tab(event.tab.id or _TABS[0])
+
+    def _show_tab(self, shown: str) -> None:
+        for name in _TABS:
+            self.query_one(f"#tab-{name}").set_class(name == shown, "-active")
+        if self._seeks:
+            self._seeks = False
+            self.set_timer(_DRAWN, self._bring_into_sight)
+
+    def action_scroll_by(self, pages: int) -> None:
+        """Scroll by pages."""
+        for area in self._scrolled():
+            area.scroll_relative(y=pages * max(1, area.size.height - 2), animate=False)
+
+    def action_recommend(self) -> None:
+        """Open the ranking for this hardware."""
+        try:
+            rig = self.library.rig(self.settings.gpu)
+        except HardwareError as error:
+            self._hint(str(error), wrong=True)
+            return
+
+        def chosen(settings: Settings | None) -> None:
+            if settings is not None:
+                self.change(settings)
+
+        self.app.push_screen(RecommendScreen(self.settings, rig), chosen)
+
+    # -- commands and files --------------------------------------------------------------------
+
+    def on_paste(self, event: Paste) -> None:
+        """A command that is pasted anywhere opens as a plan."""
+        event.stop()
+        self._take_command(event.text)
+
+    def action_paste(self) -> None:
+        """Ask for a command."""
+        self.app.push_screen(PasteScreen(), self._take_command)
+
+    def _take_command(self, text: str | None) -> None:
+        if text:
+            self._hint("reading the command …")
+            self._read_command(text, self.settings)
+
+    @work(thread=True, exclusive=True, group="paste")
+    def _read_command(self, text: str, settings: Settings) -> None:
+        worker = get_current_worker()
+        try:
+            pasted = read_pasted(text, settings, self.library)
+        except WRONG_INPUT as error:
+            self._answer(worker.is_cancelled, self._refuse_command, str(error))
+            return
+        self._answer(worker.is_cancelled, self._show_command, pasted)
+
+    def _refuse_command(self, why: str) -> None:
+        self._hint(why, wrong=True)
+
+    def _show_command(self, pasted: Pasted) -> None:
+        self._show_pasted(pasted.findings)
+        if pasted.errors:
+            wrong = "one option" if pasted.errors == 1 else f"{pasted.errors} options"
+            self._hint(f"vLLM refuses {wrong} of the command as it is: see Why", wrong=True)
+            self.action_tab("why")
+        else:
+            self._hint("opened the command")
+        if self.history.change(pasted.settings):
+            self.replan()
+        elif self.outcome is not None:
+            self._show(self.outcome)
+
+    def _show_pasted(self, findings: tuple[Finding, ...]) -> None:
+        self.query_one(WhyPanel).pasted = findings
+
+    def action_save(self) -> None:
+        """Save the plan, asking where the first time."""
+        if self.path is not None:
+            self._save(str(self.path))
+        else:
+            self.app.push_screen(PathScreen("Save the plan", "plan.yaml"), self._save)
+
+    def _save(self, path: str | None) -> None:
+        if path is None:
+            return
+        target = Path(path).expanduser()
+        try:
+            write_plan(target, self.settings)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self._hint(f"Cannot write {path}: {reason}", wrong=True)
+            return
+        self.path = target
+        self._show_knobs()
+        self.notify(f"Saved {plain(str(target))}")
+
+    def action_load(self) -> None:
+        """Open a plan file."""
+        start = str(self.path) if self.path is not None else "plan.yaml"
+        self.app.push_screen(PathScreen("Open a plan", start), self._load)
+
+    def _load(self, path: str | None) -> None:
+        if path is None:
+            return
+        target = Path(path).expanduser()
+        try:
+            settings = read_plan(target)
+        except PlanError as error:
+            self._hint(str(error), wrong=True)
+            return
+        self.path = target
+        self._show_pasted(())
+        self.change(settings)

@@ -1,0 +1,38 @@
+"""What the KV cache holds."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from planner.cli.format import count, short_band
+from planner.tui.outcome import Outcome
+from planner.tui.show import DIM
+from planner.tui.widgets.panel import Panel
+
+
+class KvCard(Panel):
+    """Tokens, and requests at this context."""
+
+    BORDER_TITLE = "KV cache"
+
+    def draw(self, outcome: Outcome, width: int) -> None:
+        """Show what fits."""
+        memory = outcome.memory
+        if memory is None or not memory.kv_cache.groups:
+            why = "no plan" if memory is None else "this model caches nothing"
+            self.update(Content.assemble((why, DIM)))
+            return
+        self.border_title = f"KV cache, {memory.kv_tokens.basis.label}"
+        tokens, held = memory.kv_tokens, memory.max_concurrency
+        load = outcome.settings.workload.total_tokens
+        band = "" if held.low == held.high else f" [{held.low:.1f}-{held.high:.1f}]"
+        length = memory.config.max_model_len
+        lines = (
+            (short_band(tokens), "tokens"),
+            (f"{held.value:.1f}{band}", f"requests of {length:,}"),
+            (f"{memory.requests_at(load).value:.0f}", f"requests of {load:,} at once"),
+            (count(memory.kv_cache.num_blocks), f"blocks of {memory.block_size}"),
+        )
+        self.update(
+            Content("\n").join(Content.assemble((a, "bold"), (f" {b}", DIM)) for a, b in lines)
+        )
