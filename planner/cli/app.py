@@ -21,6 +21,7 @@ from planner.cli.recommend import recommend
 from planner.cli.schema import schema
 from planner.cli.status import Status
 from planner.cli.tui import is_terminal, tui
+from planner.cli.validate import validate
 from planner.errors import PlanError
 
 app = typer.Typer(
@@ -65,6 +66,9 @@ app.command()(gpus)
 app.command()(models)
 app.command()(schema)
 app.command()(tui)
+app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(
+    validate
+)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

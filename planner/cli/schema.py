@@ -13,7 +13,8 @@ def schema(
     report: Annotated[
         str | None,
         typer.Argument(
-            help="ranking, model-on-rig, rigs, check, diagnosis, gpus or models; else all."
+            help="ranking, model-on-rig, rigs, check, diagnosis, validation, gpus or models; "
+            "else all."
         ),
     ] = None,
 ) -> None:
@@ -24,12 +25,14 @@ def schema(
 
     from planner.diagnosis.report import CheckReport
     from planner.launch.log_report import DiagnosisReport
+    from planner.launch.report import ValidationReport
     from planner.report import REPORTS
 
     reports: dict[str, type[BaseModel]] = {
         **REPORTS,
         "check": CheckReport,
         "diagnosis": DiagnosisReport,
+        "validation": ValidationReport,
     }
     if report is not None and report not in reports:
         raise PlanError(f"Unknown report {report!r}; one of {', '.join(reports)}")

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-BLOCK, TOKENS = 128, 131072
+BLOCK, TOKENS = 128, int(os.environ.get("FAKE_TOKENS", "131072"))
 KEY = os.environ.get("VLLM_API_KEY", "")
 
 
@@ -65,8 +65,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if ILL == "crash-on-request":
-            print("RuntimeError: shape '[-1, 768]' is invalid", file=sys.stderr)
-            print("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")
+            print("RuntimeError: shape '[-1, 768]' is invalid", flush=True)
+            print(
+                "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+                flush=True,
+            )
             self.answer('{"error": "EngineDeadError"}', 500)
             os._exit(1)
         self.send_response(200)
@@ -129,7 +132,7 @@ def main() -> None:
     server.serve_forever()
 
 
-MODEL = option("serve", option("--model", "none"))
+MODEL = option("--model", option("serve", "none"))
 PORT = int(option("--port", "8000"))
 LENGTH = int(option("--max-model-len", "4096"))
 ILL = os.environ.get("FAKE_ILL", "")

@@ -34,7 +34,7 @@ REPORTS = {
                         ("--gpu", "2x4090", "--offline", "vllm serve Qwen/Qwen3-14B -tp 4"),
                         ("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-14B")]),
 }  # fmt: skip
-ELSEWHERE = {"diagnosis"}  # reports of what really happened: test_diagnose
+ELSEWHERE = {"diagnosis", "validation"}  # of what really happened: test_diagnose, test_validate
 CASES = [(report, arguments) for report, (_, every) in REPORTS.items() for arguments in every]
 
 

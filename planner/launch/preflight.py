@@ -1,0 +1,139 @@
+"""Before a launch: which vLLM, does the command start by the plan, and what exactly is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hardware_db import find_rig
+from planner.command.arguments import read_arguments
+from planner.command.invocation import read_invocation, split_text
+from planner.command.parse import read_command
+from planner.diagnosis.check import Check, check_command
+from planner.errors import PlanError
+from planner.findings import Finding, Severity
+from planner.launch.client import HOST
+from planner.launch.installation import Installation, find_installation
+from planner.launch.ports import free_port, is_free
+from planner.memory.verdict import Answer
+
+# Where it listens and who may ask is ours to say. A key of the command stays out of sight.
+_OURS: Final = ("--host", "--port", "--uds", "--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs")
+_API_KEY: Final = "--api-key"
+_HF_TOKEN: Final = "--hf-token"
+_SHORTEST: Final = 6  # characters of an option before an abbreviation is taken for it
+_SECRET: Final = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """A launch that is ready to go, or the findings that forbid it."""
+
+    check: Check
+    installation: Installation
+    argv: tuple[str, ...]
+    environ: tuple[tuple[str, str], ...] = field(repr=False)  # added to ours
+    port: int
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether the plan says that it does not start."""
+        return self.check.answer is Answer.NO or any(
+            finding.severity is Severity.ERROR for finding in self.findings
+        )
+
+    def shown(self) -> str:
+        """The command for a shell, without secrets."""
+        assigned = [
+            f"{name}={'***' if _SECRET.search(name) else shlex.quote(value)}"
+            for name, value in self.environ
+        ]
+        return " ".join([*assigned, shlex.join(self.argv)])
+
+
+def prepare(words: Sequence[str], gpu: str) -> Preflight:
+    """Examine a command and say what will be run.
+
+    `gpu` is "auto" or "cpu". Raises `PlanError` where there is nothing to run, `CardError` for an
+    unknown model, `HardwareError` where no GPU is found.
+    """
+    if len(words) == 1:
+        words = split_text(words[0])
+    if gpu not in ("auto", "cpu"):
+        raise PlanError(f"--gpu {gpu}: a launch is on this machine, so auto or cpu")
+    installation = find_installation(words)
+    command = read_command(words, installation.release)
+    inherited = {name: value for name, value in os.environ.items() if name.startswith("VLLM_")}
+    environ = inherited | dict(command.environ)
+    command = replace(command, environ=tuple(environ.items()))
+    rig = find_rig("cpu" if installation.is_cpu_build else gpu)
+    check = check_command(command, rig)
+    invocation = read_invocation(words)
+    asked = read_arguments(invocation.arguments, command.release).settings.get("port")
+    port = asked if isinstance(asked, int) and asked > 0 else free_port()
+    findings = []
+    if not is_free(port):
+        fix = f"--port {free_port()}, or leave it out"
+        findings.append(Finding("port", Severity.ERROR, f"port {port} is in use", fix))
+    given = dict(invocation.environ)
+    arguments = _without_ours(invocation.arguments, command.model, given)
+    if installation.takes_model_as_option:
+        arguments = _model_as_option(arguments, command.model)
+    argv = (*installation.argv, *arguments, "--host", HOST, "--port", str(port))
+    return Preflight(check, installation, argv, tuple(given.items()), port, tuple(findings))
+
+
+def _without_ours(words: Sequence[str], model: str, environ: dict[str, str]) -> list[str]:
+    """Arguments without those that are set here; a Hub token moves to the environment."""
+    kept: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        name, equals, value = word.partition("=")
+        option = _option(name)
+        at += 1
+        if option is None:
+            kept.append(word)
+            continue
+        if not equals and at < len(words):
+            value = words[at]
+            at += 1
+        while option == _API_KEY and at < len(words) and words[at][:1] not in ("-", ""):
+            if words[at] == model:
+                break
+            at += 1
+        if option == _HF_TOKEN:
+            environ["HF_TOKEN"] = value
+    return kept
+
+
+def _option(name: str) -> str | None:
+    """The option that is ours and that a word names, perhaps abbreviated."""
+    name = name.replace("_", "-")
+    for option in (*_OURS, _API_KEY, _HF_TOKEN):
+        if name == option or (len(name) >= _SHORTEST and option.startswith(name)):
+            return option
+    return None
+
+
+def _model_as_option(arguments: Sequence[str], model: str) -> list[str]:
+    """`MODEL --option ...` as `--model MODEL --option ...`."""
+    if any(word.partition("=")[0] in ("--model", "--model-tag") for word in arguments):
+        return list(arguments)
+    places = [at for at, word in enumerate(arguments) if word == model]
+    if not places:
+        return ["--model", model, *arguments]
+    first, *_ = [at for at in places if at == 0 or arguments[at - 1][:1] != "-"] or places
+    return ["--model", model, *arguments[:first], *arguments[first + 1 :]]
+
+
+def server_environment(
+    added: Sequence[tuple[str, str]], api_key: str, ours: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of the server: ours, what the command adds, and its key."""
+    return {**ours, **dict(added), "VLLM_API_KEY": api_key}

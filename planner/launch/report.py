@@ -1,0 +1,211 @@
+"""The report of a validated launch: as JSON, as Markdown, and where both are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from planner.launch.log_report import FailureReport, LaunchFactsReport
+from planner.launch.probe import Completion
+from planner.launch.terms import Term, Unit
+from planner.launch.validation import Validation
+from planner.report import ModelReport, QuantityReport, RigReport, StrictModel
+
+
+class TermReport(StrictModel):
+    """A planned quantity beside what it came to."""
+
+    name: str
+    unit: Literal["bytes", "count", "ratio", "seconds"]
+    plan: QuantityReport
+    measured: float
+    difference: float
+    inside: bool
+
+    @classmethod
+    def of(cls, term: Term) -> TermReport:
+        """From the library's."""
+        return cls(
+            name=term.name,
+            unit=term.unit.value,
+            plan=QuantityReport.of(term.plan),
+            measured=term.measured,
+            difference=term.difference,
+            inside=term.inside,
+        )
+
+
+class CompletionReport(StrictModel):
+    """One request to the server."""
+
+    prompt_tokens: int
+    output_tokens: int
+    ttft: float
+    tpot: float | None
+
+    @classmethod
+    def of(cls, completion: Completion) -> CompletionReport:
+        """From the library's."""
+        return cls(
+            prompt_tokens=completion.prompt_tokens,
+            output_tokens=completion.output_tokens,
+            ttft=completion.ttft,
+            tpot=completion.tpot,
+        )
+
+
+class KeptReport(StrictModel):
+    """A server that was left running."""
+
+    pid: int
+    url: str
+    key_file: str
+
+
+class ValidationReport(StrictModel):
+    """`vplan validate --json`, and report.json of a run."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["validation"] = "validation"
+    vllm: str
+    began: str
+    command: str
+    rig: RigReport
+    model: ModelReport
+    verdict: Literal["inside", "outside", "failed"]
+    ready_seconds: float | None
+    terms: list[TermReport]
+    completions: list[CompletionReport]
+    facts: LaunchFactsReport
+    failure: FailureReport | None
+    kept: KeptReport | None
+    folder: str
+
+    @classmethod
+    def of(cls, run: Validation) -> ValidationReport:
+        """From the library's."""
+        check = run.preflight.check
+        answers = run.probe.completions if run.probe is not None else ()
+        kept = run.kept
+        return cls(
+            vllm=run.preflight.installation.release,
+            began=run.began.isoformat(timespec="seconds"),
+            command=run.preflight.shown(),
+            rig=RigReport.of(check.rig),
+            model=ModelReport.of(check.card),
+            verdict=run.verdict.value,
+            ready_seconds=run.ready_seconds,
+            terms=[TermReport.of(term) for term in run.terms],
+            completions=[CompletionReport.of(answer) for answer in answers],
+            facts=LaunchFactsReport.of(run.facts),
+            failure=FailureReport.of(run.failure) if run.failure is not None else None,
+            kept=(
+                KeptReport(pid=kept.pid, url=kept.url, key_file=str(kept.key_file))
+                if kept is not None
+                else None
+            ),
+            folder=str(run.folder),
+        )
+
+
+def new_folder(model: str) -> Path:
+    """A folder of its own for a run, in the user's data directory."""
+    from platformdirs import user_data_path
+
+    launches = user_data_path("vplan", appauthor=False) / "launches"
+    launches.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = re.sub(r"[^\w.-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    for number in range(1, 1000):
+        folder = launches / (f"{stamp}-{name[:60]}" + (f"-{number}" if number > 1 else ""))
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(f"no free name for a run in {launches}")
+
+
+def write_files(run: Validation) -> None:
+    """report.json and report.md beside the log; each whole or not at all."""
+    report = ValidationReport.of(run)
+    _write(run.folder / "report.json", json.dumps(report.model_dump(mode="json"), indent=2) + "\n")
+    _write(run.folder / "report.md", markdown(run))
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+def markdown(run: Validation) -> str:
+    """The report for people, to paste into an issue."""
+    check = run.preflight.check
+    lines = [
+        f"# {check.card.model_id} on {check.rig.describe()}",
+        "",
+        f"vLLM {run.preflight.installation.release}, "
+        f"{run.began.isoformat(timespec='seconds')}: **{verdict_line(run)}**",
+        "",
+        "```sh",
+        run.preflight.shown(),
+        "```",
+    ]
+    if run.terms:
+        lines += [
+            "",
+            "| term | plan | band | measured | difference | inside |",
+            "| --- | ---: | --- | ---: | ---: | --- |",
+        ]
+        lines += [f"| {' | '.join(row(term))} |" for term in run.terms]
+    return "\n".join(lines) + "\n"
+
+
+def verdict_line(run: Validation) -> str:
+    """The verdict in a few words."""
+    from planner.launch.explain import explain
+
+    if run.failure is not None:
+        return f"the launch failed: {explain(run.failure).meaning}"
+    outside = [term.name for term in run.terms if not term.inside]
+    if outside:
+        return f"outside the plan's band: {', '.join(outside)}"
+    return f"all {len(run.terms)} terms are inside the plan's bands"
+
+
+def row(term: Term) -> tuple[str, ...]:
+    """A term as the cells of a table: name, plan, band, measured, difference, inside."""
+    plan, unit = term.plan, term.unit
+    exact = plan.low == plan.high
+    band = plan.basis.label if exact else f"{_text(plan.low, unit)} to {_text(plan.high, unit)}"
+    return (
+        term.name,
+        _text(plan.value, unit),
+        band,
+        _text(term.measured, unit),
+        _signed(term.difference, unit),
+        "yes" if term.inside else "NO",
+    )
+
+
+def _text(value: float, unit: Unit) -> str:
+    match unit:
+        case Unit.BYTES:
+            return f"{value / 2**30:.2f} GiB"
+        case Unit.COUNT:
+            return f"{value:,.0f}"
+        case Unit.RATIO:
+            return f"{value:.2f}"
+        case Unit.SECONDS:
+            return f"{value * 1000:.1f} ms"
+
+
+def _signed(value: float, unit: Unit) -> str:
+    text = _text(abs(value), unit)
+    is_zero = not any(digit in text for digit in "123456789")
+    return "0" if is_zero else f"{'-' if value < 0 else '+'}{text}"

@@ -1,0 +1,147 @@
+"""The terms of a plan, each beside what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from planner.engine.device import Platform
+from planner.launch.facts import LaunchFacts, RankFacts
+from planner.launch.probe import Probe
+from planner.memory.plan import MemoryPlan, RankMemory
+from planner.quantity import Basis, Quantity
+from planner.speed.step import MissingFact, predict_speed
+from planner.workload import Workload
+
+_HALF_A_DIGIT: Final = 0.005 * 2**30  # sizes are printed in hundredths of a GiB
+_HALF_A_HUNDREDTH: Final = 0.005
+_FLOAT: Final = 1e-9
+
+
+class Unit(Enum):
+    """What a term is counted in."""
+
+    BYTES = "bytes"
+    COUNT = "count"
+    RATIO = "ratio"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A planned quantity and what it came to; `rounding` is how far the measurement may be off."""
+
+    name: str
+    unit: Unit
+    plan: Quantity
+    measured: float
+    rounding: float = 0.0
+
+    @property
+    def difference(self) -> float:
+        """Measured less planned."""
+        return self.measured - self.plan.value
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measurement is in the band of the plan."""
+        return self.plan.low - self.rounding <= self.measured <= self.plan.high + self.rounding
+
+
+def compare(memory: MemoryPlan, facts: LaunchFacts, probe: Probe) -> tuple[Term, ...]:
+    """Every term that was measured."""
+    return (*_sizes(memory, facts), *_cache(memory, facts, probe), *_speed(memory, probe))
+
+
+def _sizes(memory: MemoryPlan, facts: LaunchFacts) -> Iterator[Term]:
+    """What the log says of the memory of the ranks, the largest of each."""
+
+    def largest(of: Callable[[RankMemory], Quantity]) -> Quantity:
+        return max((of(rank) for rank in memory.ranks), key=lambda quantity: quantity.value)
+
+    def term(
+        name: str, plan: Callable[[RankMemory], Quantity], part: Callable[[RankFacts], int | None]
+    ) -> Iterator[Term]:
+        measured = facts.largest(part)
+        if measured is not None:
+            yield Term(name, Unit.BYTES, largest(plan), measured, _HALF_A_DIGIT)
+
+    yield from term("weights", _weights, lambda rank: rank.weights)
+    if memory.device.platform is Platform.CPU:
+        yield from term("weights and the process", _consumed, lambda rank: rank.consumed)
+    else:
+        yield from term("activation peak", lambda rank: rank.activation, lambda r: r.activation)
+        yield from term("outside torch", lambda rank: rank.non_torch, lambda r: r.non_torch)
+        yield from term("outside the model", _outside_model, _consumed_without_weights)
+        yield from term("CUDA graphs", lambda r: r.cuda_graphs, lambda r: r.graphs_estimated)
+    cache = facts.kv_cache
+    if cache is not None:
+        plan = memory.tightest.kv_cache
+        yield Term("KV cache", Unit.BYTES, plan, cache, _HALF_A_DIGIT)
+
+
+def _weights(rank: RankMemory) -> Quantity:
+    """As "Model loading took" counts them: with the model's own buffers."""
+    return rank.weights + Quantity.exact(rank.buffers.model)
+
+
+def _outside_model(rank: RankMemory) -> Quantity:
+    """Buffers of the model runner, and what is outside torch."""
+    return rank.non_torch + Quantity.exact(rank.buffers.total - rank.buffers.model)
+
+
+def _consumed(rank: RankMemory) -> Quantity:
+    return _weights(rank) + _outside_model(rank)
+
+
+def _consumed_without_weights(rank: RankFacts) -> int | None:
+    if rank.consumed is None or rank.weights is None:
+        return None
+    return rank.consumed - rank.weights
+
+
+def _cache(memory: MemoryPlan, facts: LaunchFacts, probe: Probe) -> Iterator[Term]:
+    """What the server says of its KV cache; the log where a release's /metrics does not."""
+    kv, low, high = memory.kv_cache, memory.kv_cache_low, memory.kv_cache_high
+    basis = memory.tightest.kv_cache.basis
+    if not kv.groups:
+        return
+    cache = probe.cache
+    blocks = cache.num_blocks if cache is not None else facts.blocks
+    if blocks is not None:
+        plan = Quantity(kv.num_blocks, low.num_blocks, high.num_blocks, basis)
+        yield Term("KV blocks", Unit.COUNT, plan, blocks)
+    if cache is not None and cache.block_size is not None:
+        yield Term("block size", Unit.COUNT, Quantity.exact(memory.block_size), cache.block_size)
+    tokens = cache.tokens if cache is not None and cache.tokens is not None else facts.kv_tokens
+    if tokens is not None:
+        yield Term("KV tokens", Unit.COUNT, memory.kv_tokens, tokens)
+    if cache is not None and cache.max_concurrency is not None:
+        slack = _FLOAT * cache.max_concurrency
+        yield Term("concurrency", Unit.RATIO, memory.max_concurrency, cache.max_concurrency, slack)
+    elif facts.max_concurrency is not None:
+        plan = memory.max_concurrency
+        yield Term("concurrency", Unit.RATIO, plan, facts.max_concurrency, _HALF_A_HUNDREDTH)
+    if probe.max_model_len is not None:
+        lengths = (low.max_model_len, high.max_model_len)
+        basis = Basis.EXACT if len({*lengths, kv.max_model_len}) == 1 else basis
+        plan = Quantity(kv.max_model_len, min(lengths), max(lengths), basis)
+        yield Term("context length", Unit.COUNT, plan, probe.max_model_len)
+
+
+def _speed(memory: MemoryPlan, probe: Probe) -> Iterator[Term]:
+    """Speed for one user; that of CPUs is not modelled."""
+    if memory.device.platform is Platform.CPU or not probe.completions:
+        return
+    last = probe.completions[-1]
+    workload = Workload(max(1, last.prompt_tokens), max(1, last.output_tokens), 1)
+    try:
+        speed = predict_speed(memory, workload)
+    except MissingFact:
+        return
+    if probe.tpot is not None:
+        yield Term("time per token", Unit.SECONDS, speed.tpot, probe.tpot)
+    if probe.ttft is not None and speed.ttft is not None:
+        yield Term("time to first token", Unit.SECONDS, speed.ttft, probe.ttft)

@@ -1,0 +1,129 @@
+"""A validated launch: start the command, read what it allocated, ask it, stop it, compare."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+
+from planner.errors import PlanError
+from planner.launch.client import Client, ServerError
+from planner.launch.facts import Failure, FailureKind, LaunchFacts, Milestone
+from planner.launch.preflight import Preflight, server_environment
+from planner.launch.probe import Probe, probe
+from planner.launch.process import Launch, Outcome, Server
+from planner.launch.terms import Term, compare
+
+
+class Verdict(Enum):
+    """What came of a launch."""
+
+    INSIDE = "inside"  # every term in the band of the plan
+    OUTSIDE = "outside"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A server that runs on: its process, where it listens, the file that holds its key."""
+
+    pid: int
+    url: str
+    key_file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """One launch beside its plan."""
+
+    preflight: Preflight
+    began: datetime
+    folder: Path
+    facts: LaunchFacts
+    probe: Probe | None
+    terms: tuple[Term, ...]
+    ready_seconds: float | None
+    failure: Failure | None
+    kept: Kept | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the plan was right."""
+        if self.failure is not None:
+            return Verdict.FAILED
+        return Verdict.INSIDE if all(term.inside for term in self.terms) else Verdict.OUTSIDE
+
+    @property
+    def log(self) -> Path:
+        """What the server printed."""
+        return self.folder / "server.log"
+
+
+def validate(
+    preflight: Preflight,
+    folder: Path,
+    *,
+    timeout: float,
+    keep: bool = False,
+    on_milestone: Callable[[Milestone, float], None],
+) -> Validation:
+    """Run the launch once; its log goes to `folder`. A server that is not kept has ended after."""
+    memory = preflight.check.memory
+    if memory is None or preflight.forbidden:
+        raise PlanError("the plan says that this command does not start")
+    began = datetime.now(UTC)
+    key = secrets.token_urlsafe(24)
+    client = Client(preflight.port, key)
+    environ = server_environment(preflight.environ, key, os.environ)
+    launch = Launch(preflight.argv, environ, folder / "server.log")
+    answers: Probe | None = None
+    ready: float | None = None
+    failure: Failure | None = None
+    kept: Kept | None = None
+    with Server(launch, client) as server:
+        outcome = server.wait_until_ready(timeout, on_milestone)
+        if outcome is Outcome.READY:
+            ready = server.seconds
+            writes = not memory.config.pooling and not memory.card.has_cross_attention
+            try:
+                answers = probe(client, generates=writes)
+            except ServerError as error:
+                failure = Failure(FailureKind.CRASH, str(error), when_serving=True)
+        elif outcome is Outcome.TIMEOUT:
+            failure = Failure(FailureKind.TIMEOUT, _how_far(server.facts, timeout))
+        if answers is not None and keep:
+            kept = _keep(server, preflight.port, key, folder)
+        exit_status = server.exit_status if kept else server.stop()
+        facts = server.facts
+    if outcome is Outcome.ENDED:
+        failure = Failure(_class_of(exit_status), f"the server ended with status {exit_status}")
+    if failure is not None and failure.kind is not FailureKind.TIMEOUT:
+        failure = facts.failure or failure
+    terms = compare(memory, facts, answers) if answers is not None else ()
+    return Validation(
+        preflight, began, folder, facts, answers, terms, ready, failure, kept
+    )  # fmt: skip
+
+
+def _keep(server: Server, port: int, key: str, folder: Path) -> Kept:
+    """The key goes to a file that only its owner reads, never to a terminal."""
+    path = folder / "api_key"
+    path.touch(mode=0o600)
+    path.write_text(key)
+    server.keep()
+    return Kept(server.pid, f"http://127.0.0.1:{port}", path)
+
+
+def _how_far(facts: LaunchFacts, timeout: float) -> str:
+    reached = facts.reached
+    last = f"; the last it reached: {reached.label}" if reached is not None else ""
+    return f"not ready after {timeout:.0f} s{last}"
+
+
+def _class_of(exit_status: int | None) -> FailureKind:
+    killed = exit_status is not None and exit_status < 0
+    return FailureKind.KILLED if killed else FailureKind.CRASH

