@@ -138,6 +138,16 @@ class Config:
             raise self.fail(key, "a string")
         return value
 
+    def state_dtype(self, key: str, default: str = "auto") -> str | None:
+        """A dtype by its name; None for "auto", the model's own."""
+        name = self.string(key, default)
+        if name in ("", "auto"):
+            return None
+        dtype = normalize_dtype(name)
+        if dtype is None:
+            raise self.fail(key, "a dtype")
+        return dtype
+
     def strings(self, key: str) -> tuple[str, ...]:
         """A list of strings, empty if absent."""
         value = self._values.get(key)

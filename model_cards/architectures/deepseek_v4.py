@@ -33,6 +33,7 @@ from model_cards.quantization.scheme import QuantScheme
 
 _SPARSE_RATIO: Final = 4  # of CSA, whose compressor has overlapping windows
 _COMPRESS_RATES: Final = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+_RATIOS: Final = (0, 1, 4, 128)  # 0 and 1: nothing is compressed
 _HASH_LAYERS: Final = 3
 _ROTARY_PART: Final = 1 / 8
 _SCALE_GROUP: Final = 128  # an fp32 scale for every so many fp8 values of the indexer's cache
@@ -78,11 +79,15 @@ def _ratios(config: Config) -> tuple[int, ...]:
     """Tokens of one compressed vector in every layer, 0 where only the window is kept."""
     count, ratios = config.num_layers, config.integers("compress_ratios")
     if not ratios:  # as transformers writes them
-        rates = {**_COMPRESS_RATES, **(config.raw("compress_rates") or {})}
-        ratios = tuple(rates.get(kind, 0) for kind in config.strings("layer_types"))
+        rates = config.section("compress_rates")
+        own = {kind: rates.integer(kind, minimum=0) for kind in rates} if rates else {}
+        kinds = config.strings("layer_types")
+        ratios = tuple({**_COMPRESS_RATES, **own}.get(kind, 0) for kind in kinds)
     if len(ratios) < count:
         raise config.fail("compress_ratios", f"one entry for each of {count} layers")
-    return ratios[:count]
+    if not all(ratio in _RATIOS for ratio in ratios[:count]):
+        raise config.fail("compress_ratios", f"each one of {', '.join(map(str, _RATIOS))}")
+    return tuple(0 if ratio == 1 else ratio for ratio in ratios[:count])
 
 
 def _hash_layers(config: Config) -> int:

@@ -33,6 +33,7 @@ from model_cards.quantization.scheme import QuantScheme
 
 _NO_CANDIDATES: Final = -1
 _FP32_BYTES: Final = 4
+_MOST_COMPRESSED: Final = 2  # tokens in one vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,11 @@ def _place(text: Config, index: int) -> _Place:
     ratios = text.integers("compress_ratios")
     if len(ratios) < text.num_layers:
         raise text.fail("compress_ratios", f"one entry for each of {text.num_layers} layers")
+    if ratios[index] > _MOST_COMPRESSED:
+        raise text.fail("compress_ratios", f"at most {_MOST_COMPRESSED} each")
+    for key in ("kv_source_layer_ids", "index_source_layer_ids"):
+        if not ratios[index] and index in text.integers(key):
+            raise text.fail(key, "layers that compress (compress_ratios above zero)")
     tables = text.integers("engram_layer_ids")
     return _Place(
         ratios[index],
@@ -199,6 +205,8 @@ def _engram(b: LayerBuilder, index: int) -> list[Module]:
     config = b.config
     rows, width = config.integers("engram_num_embeddings"), config.integer("engram_head_dim")
     streams, lookups = config.integer("hc_mult"), _lookups(config)
+    if index >= len(rows):
+        raise config.fail("engram_num_embeddings", "one entry for each of engram_layer_ids")
     modules: list[Module] = [
         HostTable("engram.embed", rows[index], width, lookups),
         b.column("engram.wkv", lookups * width, (streams + 1) * b.hidden),

@@ -42,7 +42,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     pattern = _pattern(config, "layers_block_type", "hybrid_override_pattern")
     config = config.merged({"num_hidden_layers": len(pattern)})
     mixer = _mixer(config)
-    state = mixer.state(_state_dtype(config))
+    state = mixer.state(config.state_dtype("mamba_ssm_cache_dtype", "float32"))
 
     def layer(b: LayerBuilder, index: int) -> Layer:
         norm = b.norm("norm")
@@ -98,11 +98,6 @@ def _mixer(config: Config) -> Mamba2:
         config.boolean("use_conv_bias", True),
         config.boolean("use_bias", False),
     )
-
-
-def _state_dtype(config: Config) -> str | None:
-    dtype = config.string("mamba_ssm_cache_dtype", "float32")
-    return None if dtype == "auto" else dtype
 
 
 def _attention_layer(b: LayerBuilder, *around: Module) -> Layer:

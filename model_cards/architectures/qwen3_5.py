@@ -31,7 +31,7 @@ def build(config: Config, scheme: QuantScheme) -> Body:
     text, vision = config.text, config.section("vision_config")
     moe = "moe" in text.model_type
     types = layer_types(text)
-    state = delta_net_state(text, text.string("mamba_ssm_dtype", "") or None)
+    state = delta_net_state(text, text.state_dtype("mamba_ssm_dtype"))
 
     def layer(b: LayerBuilder, index: int) -> Layer:
         ffn = sparse_moe(b) if moe else b.gated_mlp(text.integer("intermediate_size"))

@@ -94,7 +94,9 @@ def _windows(config: Config) -> tuple[int | None, ...]:
 
 def _smollm3_slides(config: Config, index: int) -> bool:
     """Only layers without rotary embedding slide, if `use_sliding_window`."""
-    rotated = config.integers("no_rope_layers")
+    rotated = config.integers("no_rope_layers")  # 1 with, 0 without, whatever the name says
+    if rotated and len(rotated) < config.num_layers:
+        raise config.fail("no_rope_layers", f"one entry for each of {config.num_layers} layers")
     period = config.integer("no_rope_layer_interval", 4)
     rotates = bool(rotated[index]) if rotated else (index + 1) % period != 0
     return (

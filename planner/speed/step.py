@@ -75,7 +75,7 @@ def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
         raise MissingFact("speed with an audio encoder was not measured: no speed")
     bandwidth *= 1e9
     admitted = memory.expected_requests_at(workload.total_tokens)
-    running = max(1, min(workload.concurrency, int(admitted), memory.config.max_num_seqs))
+    running = max(1, int(min(workload.concurrency, admitted, memory.config.max_num_seqs)))
     context = workload.prompt_tokens + workload.output_tokens / 2
     traffic = decode_traffic(memory, running, context, constants["expert_draw_exponent"])
 

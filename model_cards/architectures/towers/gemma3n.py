@@ -6,9 +6,13 @@ quantizes.
 
 from __future__ import annotations
 
+from typing import Final
+
 from model_cards.config import Config
 from model_cards.modules import Buffer, Embedding, Linear, Module, Output, Shard, Tensor
 from model_cards.quantization.formats import UNQUANTIZED
+
+_LARGEST_KERNEL: Final = 2**20  # keeps arithmetic sane
 
 
 def embedder(encoder: Config, default: int, out: int) -> list[Module]:
@@ -64,7 +68,9 @@ def _pairs(audio: Config, key: str, default: int) -> list[tuple[int, int]]:
     if pairs is None:
         return [(default, default)] * 2
     if not isinstance(pairs, list) or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and n > 0 for n in pair)
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(type(n) is int and 0 < n < _LARGEST_KERNEL for n in pair)
         for pair in pairs
     ):
         raise audio.fail(key, "pairs of whole numbers")
