@@ -5,33 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from typer.exceptions import TyperException
 
 from hardware_db import HardwareError
 from model_cards.errors import CardError
-from planner.cli.check import check
 from planner.cli.console import fail, prepare_streams
-from planner.cli.diagnose import diagnose
-from planner.cli.gpus import gpus
-from planner.cli.models import models
-from planner.cli.recommend import recommend
-from planner.cli.schema import schema
 from planner.cli.status import Status
-from planner.cli.tui import is_terminal, tui
-from planner.cli.validate import validate
 from planner.errors import PlanError
 
-app = typer.Typer(
-    name="vplan",
-    help="Plan a vLLM launch before you launch it: will it start, how much KV cache will it get, "
-    "how fast will it be, which command to run.",
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-)
+# What follows is a command of its own, with options of its own.
+_WRAPS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+# Each is a function of that name in the module of that name.
+_COMMANDS: Final[dict[str, dict[str, Any]]] = {
+    "recommend": {}, "check": _WRAPS, "diagnose": {}, "gpus": {}, "models": {}, "schema": {},
+    "tui": {}, "validate": _WRAPS,
+}  # fmt: skip
 
 
 def _version(value: bool) -> None:
@@ -42,7 +34,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _main(
     context: typer.Context,
     version: Annotated[
@@ -50,42 +41,46 @@ def _main(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None and is_terminal():
+    if context.invoked_subcommand is not None:
+        return
+    from planner.cli.tui import is_terminal, tui
+
+    if is_terminal():
         raise typer.Exit(tui())
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(Status.BAD_INPUT)
+    typer.echo(context.get_help(), err=True)
+    raise typer.Exit(Status.BAD_INPUT)
 
 
-app.command()(recommend)
-app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(
-    check
-)
-app.command()(diagnose)
-app.command()(gpus)
-app.command()(models)
-app.command()(schema)
-app.command()(tui)
-app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(
-    validate
-)
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """The program with the command that is asked for alone, else with all: each takes time."""
+    app = typer.Typer(
+        name="vplan",
+        help="Plan a vLLM launch before you launch it: will it start, how much KV cache will it "
+        "get, how fast will it be, which command to run.",
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    )
+    app.callback(invoke_without_command=True)(_main)
+    asked = [argument for argument in arguments[:1] if argument in _COMMANDS]
+    for name in asked or _COMMANDS:
+        function = getattr(import_module(f"planner.cli.{name}"), name)
+        app.command(context_settings=_COMMANDS[name] or None)(function)
+    return app
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     prepare_streams()
-    program = typer.main.get_command(app)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = program.main(
-            list(arguments) if arguments is not None else None,
-            prog_name="vplan",
-            standalone_mode=False,
-        )
+        command = typer.main.get_command(application(words))
+        result = command.main(words, prog_name="vplan", standalone_mode=False)
         sys.stdout.flush()
     except TyperException as error:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "vplan"
-        fail(f"{error.format_message().strip().rstrip('.')}. See {command} --help.")
+        path = context.command_path if context is not None else "vplan"
+        fail(f"{error.format_message().strip().rstrip('.')}. See {path} --help.")
         return Status.BAD_INPUT
     except (HardwareError, CardError, PlanError) as error:
         fail(str(error))

@@ -6,8 +6,11 @@ import pytest
 from program import VERSION, Vplan, vplan
 from typer.testing import CliRunner
 
-from planner.cli.app import app
+from planner.cli.app import application
 
+COMMANDS = (
+    "recommend", "check", "diagnose", "validate", "tui", "gpus", "models", "schema",
+)  # fmt: skip
 YES = [
     ("recommend", "--gpu", "4090", "--limit", "2"),
     ("recommend", "--gpu", "4090", "--limit", "2", "--json"),
@@ -75,10 +78,10 @@ def test_a_format_that_is_only_emulated_is_no_promise(vplan_here: Vplan) -> None
     assert "tok/s" not in run.out
 
 
-@pytest.mark.parametrize("command", [[], ["recommend"], ["gpus"], ["models"], ["schema"]])
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help(command: list[str], flag: str) -> None:
-    run = CliRunner().invoke(app, [*command, flag], env={"COLUMNS": "80"})
+    run = CliRunner().invoke(application(command), [*command, flag], env={"COLUMNS": "80"})
     assert (run.exit_code, run.stderr) == (0, "")
     assert run.stdout.startswith("Usage: ")
     assert "--help" in run.stdout
@@ -88,7 +91,7 @@ def test_help(command: list[str], flag: str) -> None:
 def test_help_names_every_command() -> None:
     run = vplan("--help")
     assert run.status == 0
-    for command in ("recommend", "gpus", "models", "schema"):
+    for command in COMMANDS:
         assert f"  {command} " in run.out
 
 
@@ -109,6 +112,6 @@ def test_version() -> None:
     [(["gpus", "4090"], 0), (["recommend", "--gpu", "custom:1GiB@100"], 1), (["--version"], 0)],
 )
 def test_statuses_come_from_the_application_itself(arguments: list[str], status: int) -> None:
-    run = CliRunner().invoke(app, arguments, standalone_mode=False)
+    run = CliRunner().invoke(application(arguments), arguments, standalone_mode=False)
     assert run.exception is None
     assert (run.return_value or 0) == status
