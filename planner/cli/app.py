@@ -11,11 +11,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.exceptions import TyperException
 
-from hardware_db import HardwareError
-from model_cards.errors import CardError
 from planner.cli.console import fail, prepare_streams
 from planner.cli.status import Status
-from planner.errors import PlanError
 
 # What follows is a command of its own, with options of its own.
 _WRAPS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -62,8 +59,9 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     )
     app.callback(invoke_without_command=True)(_main)
-    asked = [argument for argument in arguments[:1] if argument in _COMMANDS]
-    for name in asked or _COMMANDS:
+    first = next(iter(arguments), "")
+    alone = [name for name in (first,) if name in _COMMANDS]
+    for name in () if first == "--version" else alone or _COMMANDS:
         function = getattr(import_module(f"planner.cli.{name}"), name)
         app.command(context_settings=_COMMANDS[name] or None)(function)
     return app
@@ -82,9 +80,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         path = context.command_path if context is not None else "vplan"
         fail(f"{error.format_message().strip().rstrip('.')}. See {path} --help.")
         return Status.BAD_INPUT
-    except (HardwareError, CardError, PlanError) as error:
-        fail(str(error))
-        return Status.BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except (BrokenPipeError, SystemExit):  # the reader of the pipe has gone; Typer exits then
@@ -94,7 +89,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         fail(f"Cannot use {error.filename or 'the output'}: {error.strerror or error}")
         return Status.BAD_INPUT
+    except Exception as error:
+        if not _is_about_input(error):
+            raise
+        fail(str(error))
+        return Status.BAD_INPUT
     return int(result) if isinstance(result, int) else 0
+
+
+def _is_about_input(error: Exception) -> bool:
+    """Whether it is one of the errors that say what is wrong with what was asked."""
+    from hardware_db import HardwareError  # not every command imports them
+    from model_cards.errors import CardError
+    from planner.errors import PlanError
+
+    return isinstance(error, (HardwareError, CardError, PlanError))
 
 
 def _discard_output() -> None:
