@@ -96,7 +96,7 @@ class _Watchdog:
         until = time.monotonic() + _KILL_SECONDS
         while time.monotonic() < until:
             self._reap()
-            left = _descendants(os.getpid())
+            left = descendants(os.getpid())
             if not left:
                 return
             for pid in left:
@@ -105,7 +105,7 @@ class _Watchdog:
             time.sleep(_PAUSE)
 
 
-def _descendants(ancestor: int) -> list[int]:
+def descendants(ancestor: int) -> list[int]:
     """Processes below another; none where the system does not say."""
     parents: dict[int, int] = {}
     with suppress(FileNotFoundError):
