@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -37,6 +38,8 @@ def tui(
 ) -> int:
     """Plan by turning knobs, in a terminal."""
     _need_terminal()
+    from planner.engine_config import EngineConfig
+    from planner.recommendation.requirements import DEFAULT_CONTEXT
     from planner.tui.app import VplanApp  # Textual, which nothing else needs
     from planner.tui.plan_file import read_plan
     from planner.tui.settings import Settings
@@ -44,10 +47,15 @@ def tui(
     if file is not None:
         settings = read_plan(file)
     else:
-        release = find_release(vllm_version).name
-        settings = Settings(_USUAL_GPU if gpu is None else gpu, model or _USUAL_MODEL, release)
-        if gpu is None and _has_gpu():
-            settings = Settings("auto", settings.model, release)
+        config = EngineConfig(max_model_len=DEFAULT_CONTEXT if model is None else None)
+        rig = "auto" if gpu is None and _has_gpu() else _USUAL_GPU
+        settings = Settings(rig, _USUAL_MODEL, find_release().name, config)
+    settings = replace(
+        settings,
+        gpu=gpu or settings.gpu,
+        model=model or settings.model,
+        vllm=find_release(vllm_version).name if vllm_version else settings.vllm,
+    )
     find_rig(settings.gpu)  # says what is wrong with it before the screen is taken
     gc.freeze()  # what was imported stays
     gc.enable()  # it may run for days

@@ -75,7 +75,13 @@ def models(query: str) -> Choices:
     if query.count("/") == 1 and not query.endswith("/"):
         asked = Choice(query, "ask the Hub")
         return Choices((*ranked, asked), "not bundled: the last entry asks the Hub")
-    return Choices(ranked, f"{len(ranked)} found" if ranked else "none found", ok=bool(ranked))
+    return Choices(ranked, _found(ranked), ok=bool(ranked))
+
+
+def _found(ranked: tuple[Choice, ...]) -> str:
+    if len(ranked) == _MOST:
+        return f"the best {_MOST}; type more"
+    return f"{len(ranked)} found" if ranked else "none found"
 
 
 def checkpoints(settings: Settings) -> Find:

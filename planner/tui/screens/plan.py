@@ -9,22 +9,22 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, ScrollableContainer, Vertical
+from textual.containers import ScrollableContainer
 from textual.content import Content
 from textual.events import DescendantFocus, Paste
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Static, Tab, Tabs
+from textual.widgets import Footer, Static
 from textual.worker import get_current_worker
 
 from hardware_db import HardwareError
 from model_cards import CardError
 from planner.diagnosis.remedies import Remedy
 from planner.errors import PlanError
-from planner.findings import Finding
 from planner.tui import choices
+from planner.tui.capacity import Room, capacity
 from planner.tui.history import History
-from planner.tui.knobs import Knob, groups, turn
+from planner.tui.knob import Knob, turn
 from planner.tui.library import Inputs, Library
 from planner.tui.outcome import Outcome, judge, mend
 from planner.tui.pasted import Pasted, read_pasted
@@ -36,20 +36,13 @@ from planner.tui.screens.picker import Picker
 from planner.tui.screens.recommend import RecommendScreen
 from planner.tui.settings import Settings
 from planner.tui.show import DIM, plain
-from planner.tui.widgets.capacity import CapacityPanel, Room, capacity
-from planner.tui.widgets.command import CommandPanel
+from planner.tui.widgets.knob_list import KnobList
 from planner.tui.widgets.knob_row import KnobRow
-from planner.tui.widgets.kv_card import KvCard
-from planner.tui.widgets.panel import Panel
-from planner.tui.widgets.speed_card import SpeedCard
+from planner.tui.widgets.results import Results
 from planner.tui.widgets.verdict import VerdictPanel
-from planner.tui.widgets.vram_bar import VramBar
-from planner.tui.widgets.why import WhyPanel
 
 WRONG_INPUT = (HardwareError, CardError, PlanError, OSError)
 _SETTLES = 0.1  # seconds without a change before what takes longer than a plan is asked for
-_DRAWN = 0.05  # seconds that a panel takes to have drawn itself for its width
-_TABS = ("capacity", "command", "why")
 
 
 class PlanScreen(Screen[None]):
@@ -82,29 +75,14 @@ class PlanScreen(Screen[None]):
         self.remedies: tuple[Remedy, ...] | None = None  # None: not yet looked for
         self._opened: Settings | None = None  # the last settings that could be planned
         self._settling: Timer | None = None
-        self._seeks = False  # whether a tab was asked for, not only switched to
 
     def compose(self) -> ComposeResult:
         """Title, verdict, knobs, results, a line of help."""
         yield Static(id="title")
         yield VerdictPanel(id="verdict")
         with ScrollableContainer(id="body", can_focus=False):
-            with ScrollableContainer(id="knobs", can_focus=False):
-                for title, knobs in groups():
-                    with Vertical(classes="group") as group:
-                        group.border_title = title
-                        for knob in knobs:
-                            yield KnobRow(knob)
-            with ScrollableContainer(id="results", can_focus=False):
-                yield VramBar(classes="card", id="vram")
-                with Horizontal(classes="pair"):
-                    yield KvCard(classes="card")
-                    yield SpeedCard(classes="card")
-                yield Tabs(*(Tab(name.capitalize(), id=name) for name in _TABS), id="tabs")
-                with Horizontal(classes="pair"):
-                    yield CapacityPanel(classes="card tab", id="tab-capacity")
-                    yield CommandPanel(classes="card tab", id="tab-command")
-                yield WhyPanel(classes="card tab", id="tab-why")
+            yield KnobList(id="knobs")
+            yield Results(id="results")
         yield Static(id="hint")
         yield Footer(show_command_palette=False)
 
@@ -169,8 +147,7 @@ class PlanScreen(Screen[None]):
         self._show_knobs()
         self.set_class(False, "-no-plan")
         self.query_one(VerdictPanel).show(outcome)
-        for panel in self.query(Panel):
-            panel.show(outcome)
+        self.query_one(Results).show(outcome)
         if self._settling is not None:
             self._settling.stop()
         self._settling = self.set_timer(_SETTLES, self._ask_slow)
@@ -182,8 +159,7 @@ class PlanScreen(Screen[None]):
         self.query_one(VerdictPanel).show_problem(problem)
 
     def _show_knobs(self) -> None:
-        for row in self.query(KnobRow):
-            row.show(self.settings, self.outcome)
+        self.query_one(KnobList).show(self.settings, self.outcome)
         settings, outcome = self.settings, self.outcome
         rig = outcome.inputs.rig.describe() if outcome is not None else settings.gpu
         file = f"  {self.path.name}" if self.path is not None else ""
@@ -227,7 +203,7 @@ class PlanScreen(Screen[None]):
     def _show_rooms(self, outcome: Outcome, rooms: tuple[Room, ...], why: str) -> None:
         if outcome is not self.outcome:
             return
-        self.query_one(CapacityPanel).show_rooms(rooms, why)
+        self.query_one(Results).show_rooms(rooms, why)
 
     # -- knobs ---------------------------------------------------------------------------------
 
@@ -349,46 +325,16 @@ class PlanScreen(Screen[None]):
         self.notify("Copied")
 
     def action_next_tab(self) -> None:
-        """Show the tab after this one."""
-        now = _TABS.index(self.query_one(Tabs).active)
-        self.action_tab(_TABS[(now + 1) % len(_TABS)])
+        """Show the next tab."""
+        self.query_one(Results).next_tab()
 
     def action_tab(self, name: str) -> None:
-        """Show a tab, and bring it into sight."""
-        tabs = self.query_one(Tabs)
-        self._seeks = True
-        if tabs.active == name:
-            self._show_tab(name)
-        tabs.active = name
-
-    def _bring_into_sight(self) -> None:
-        """Scroll to the tabs; where all panels are shown, to the one that was asked for."""
-        tabs = self.query_one(Tabs)
-        target = tabs if tabs.region.height else self.query_one(f"#tab-{tabs.active}")
-        for area in self._scrolled():
-            top = target.region.y - area.region.y + round(area.scroll_y)
-            area.scroll_to(y=top, animate=False)
-
-    def _scrolled(self) -> list[ScrollableContainer]:
-        """What scrolls: the results, or everything where they are stacked."""
-        areas = [self.query_one(name, ScrollableContainer) for name in ("#results", "#body")]
-        return [area for area in areas if area.max_scroll_y > 0][:1]
-
-    def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
-        """Show the tab's panel; where there is room all are shown."""
-        self._show_tab(event.tab.id or _TABS[0])
-
-    def _show_tab(self, shown: str) -> None:
-        for name in _TABS:
-            self.query_one(f"#tab-{name}").set_class(name == shown, "-active")
-        if self._seeks:
-            self._seeks = False
-            self.set_timer(_DRAWN, self._bring_into_sight)
+        """Show a tab."""
+        self.query_one(Results).reveal(name)
 
     def action_scroll_by(self, pages: int) -> None:
         """Scroll by pages."""
-        for area in self._scrolled():
-            area.scroll_relative(y=pages * max(1, area.size.height - 2), animate=False)
+        self.query_one(Results).scroll_pages(pages)
 
     def action_recommend(self) -> None:
         """Open the ranking for this hardware."""
@@ -434,7 +380,7 @@ class PlanScreen(Screen[None]):
         self._hint(why, wrong=True)
 
     def _show_command(self, pasted: Pasted) -> None:
-        self._show_pasted(pasted.findings)
+        self.query_one(Results).show_pasted(pasted.findings)
         if pasted.errors:
             wrong = "one option" if pasted.errors == 1 else f"{pasted.errors} options"
             self._hint(f"vLLM refuses {wrong} of the command as it is: see Why", wrong=True)
@@ -445,9 +391,6 @@ class PlanScreen(Screen[None]):
             self.replan()
         elif self.outcome is not None:
             self._show(self.outcome)
-
-    def _show_pasted(self, findings: tuple[Finding, ...]) -> None:
-        self.query_one(WhyPanel).pasted = findings
 
     def action_save(self) -> None:
         """Save the plan, asking where the first time."""
@@ -485,5 +428,5 @@ class PlanScreen(Screen[None]):
             self._hint(str(error), wrong=True)
             return
         self.path = target
-        self._show_pasted(())
+        self.query_one(Results).show_pasted(())
         self.change(settings)

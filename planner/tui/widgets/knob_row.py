@@ -12,7 +12,7 @@ from textual.events import Click, Key
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from planner.tui.knobs import Knob
+from planner.tui.knob import Knob
 from planner.tui.outcome import Outcome
 from planner.tui.settings import Settings
 from planner.tui.show import plain, shorten

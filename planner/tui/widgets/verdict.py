@@ -56,7 +56,8 @@ class VerdictPanel(Static):
             first.append((f"  chance of refusal: {chance(outcome.chance_of_refusal)}", DIM))
         if outcome.answer is not Answer.YES:
             first.append((f"  {plain(outcome.reason)}", ""))
-        self.update(Content.assemble(*first, "\n", second))
+        lines = [Content.assemble(*first), second]
+        self.update(Content("\n").join(line for line in lines if line))
 
     def _paint(self, answer: Answer | None) -> None:
         for each in Answer:

@@ -8,7 +8,7 @@ import time
 
 from tui_driver import Driver, drive
 
-from planner.tui.knobs import turn
+from planner.tui.knob import turn
 from planner.tui.widgets.knob_row import KnobRow
 
 # Within 50 ms on a machine of one's own; this one may be shared.

@@ -1,0 +1,97 @@
+"""What the planner says, in panels; those that need room share it as tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, ScrollableContainer
+from textual.widgets import Tab, Tabs
+
+from planner.findings import Finding
+from planner.tui.capacity import Room
+from planner.tui.outcome import Outcome
+from planner.tui.widgets.capacity import CapacityPanel
+from planner.tui.widgets.command import CommandPanel
+from planner.tui.widgets.kv_card import KvCard
+from planner.tui.widgets.panel import Panel
+from planner.tui.widgets.speed_card import SpeedCard
+from planner.tui.widgets.vram_bar import VramBar
+from planner.tui.widgets.why import WhyPanel
+
+_DRAWN: Final = 0.05  # seconds that a panel takes to have drawn itself for its width
+_TABS: Final = ("capacity", "command", "why")
+
+
+class Results(ScrollableContainer, can_focus=False):
+    """The right side of the plan screen."""
+
+    _seeks = False  # whether a tab was asked for, not only switched to
+
+    def compose(self) -> ComposeResult:
+        """The budget, two cards, and the tabs, which a wide screen shows all at once."""
+        yield VramBar(classes="card", id="vram")
+        with Horizontal(classes="pair"):
+            yield KvCard(classes="card", id="kv")
+            yield SpeedCard(classes="card", id="speed")
+        yield Tabs(*(Tab(name.capitalize(), id=name) for name in _TABS), id="tabs")
+        with Horizontal(classes="pair"):
+            yield CapacityPanel(classes="card tab", id="tab-capacity")
+            yield CommandPanel(classes="card tab", id="tab-command")
+        yield WhyPanel(classes="card tab", id="tab-why")
+
+    def show(self, outcome: Outcome) -> None:
+        """Show an outcome in every panel."""
+        for panel in self.query(Panel):
+            panel.show(outcome)
+
+    def show_rooms(self, rooms: Sequence[Room], why_none: str) -> None:
+        """Show what a sweep found, or why there is none."""
+        self.query_one(CapacityPanel).show_rooms(rooms, why_none)
+
+    def show_pasted(self, findings: tuple[Finding, ...]) -> None:
+        """Show what is wrong with a pasted command."""
+        self.query_one(WhyPanel).pasted = findings
+
+    def next_tab(self) -> None:
+        """Show the tab after this one."""
+        now = _TABS.index(self.query_one(Tabs).active)
+        self.reveal(_TABS[(now + 1) % len(_TABS)])
+
+    def reveal(self, name: str) -> None:
+        """Show a tab, and bring it into sight."""
+        tabs = self.query_one(Tabs)
+        self._seeks = True
+        if tabs.active == name:
+            self._show_tab(name)
+        tabs.active = name
+
+    def scroll_pages(self, pages: int) -> None:
+        """Scroll by pages."""
+        for area in self._scrolled():
+            area.scroll_relative(y=pages * max(1, area.size.height - 2), animate=False)
+
+    def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
+        """Show the tab's panel."""
+        self._show_tab(event.tab.id or _TABS[0])
+
+    def _show_tab(self, shown: str) -> None:
+        for name in _TABS:
+            self.query_one(f"#tab-{name}").set_class(name == shown, "-active")
+        if self._seeks:
+            self._seeks = False
+            self.set_timer(_DRAWN, self._bring_into_sight)
+
+    def _bring_into_sight(self) -> None:
+        """Scroll to the tabs; where all panels are shown, to the one that was asked for."""
+        tabs = self.query_one(Tabs)
+        target = tabs if tabs.region.height else self.query_one(f"#tab-{tabs.active}")
+        for area in self._scrolled():
+            top = target.region.y - area.region.y + round(area.scroll_y)
+            area.scroll_to(y=top, animate=False)
+
+    def _scrolled(self) -> list[ScrollableContainer]:
+        """What scrolls: this, or all that it is stacked with."""
+        around = [each for each in self.ancestors if isinstance(each, ScrollableContainer)]
+        return [area for area in (self, *around) if area.max_scroll_y > 0][:1]
