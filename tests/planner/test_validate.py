@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from launch_logs import Said, cuda_log
-from program import Run, Vplan
+from program import EXECUTABLE, Run, Vplan
 
 from hardware_db import find_rig
 from model_cards import open_card
@@ -82,7 +85,7 @@ class Fake:
 
     @property
     def started(self) -> bool:
-        return (self.root / "pids").exists()
+        return (self.root / "pids").exists() and (self.root / "pids").stat().st_size > 0
 
     def folder(self) -> Path:
         (folder,) = (self.root / "data" / "vplan" / "launches").iterdir()
@@ -270,6 +273,34 @@ def test_a_launch_that_fails_is_not_kept(fake: Fake) -> None:
     run = fake(before=("--keep", "--json"))
     assert run.status == 4
     assert json.loads(run.out)["kept"] is None
+    assert not fake.alive()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kills_at_random_times_leave_nothing(fake: Fake, seed: int) -> None:
+    """vplan, or the server below it; a second Ctrl-C while the first is being obeyed."""
+    draw = random.Random(seed)
+    fake.ill(draw.choice(["", "hang", "deaf"]))
+    command = ("vllm", "serve", str(fake.model), "--max-model-len", "4096", *CACHE)
+    run = subprocess.Popen(
+        [EXECUTABLE, "validate", "--", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    until = time.monotonic() + 30
+    while not fake.started and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(draw.uniform(0, 0.6))
+    server = json.loads((fake.root / "pids").read_text())[0]
+    number = draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    with suppress(ProcessLookupError):
+        os.kill(draw.choice([run.pid, run.pid, server]), number)
+    time.sleep(draw.uniform(0, 0.5))
+    with suppress(ProcessLookupError):
+        run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=30)
+    assert b"Traceback" not in out
+    until = time.monotonic() + 10
+    while fake.alive() and time.monotonic() < until:
+        time.sleep(0.05)
     assert not fake.alive()
 
 
