@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,17 +14,17 @@ from textual.events import DescendantFocus, Paste
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
-from textual.worker import get_current_worker
 
 from hardware_db import HardwareError
 from model_cards import CardError
 from planner.diagnosis.remedies import Remedy
 from planner.errors import PlanError
 from planner.tui import choices
-from planner.tui.capacity import Room, capacity
+from planner.tui.background import in_background
+from planner.tui.capacity import capacity
 from planner.tui.history import History
 from planner.tui.knob import Knob, turn
-from planner.tui.library import Inputs, Library
+from planner.tui.library import Library
 from planner.tui.outcome import Outcome, judge, mend
 from planner.tui.pasted import Pasted, read_pasted
 from planner.tui.plan_file import read_plan, write_plan
@@ -122,24 +121,14 @@ class PlanScreen(Screen[None]):
         self.query_one(VerdictPanel).show_opening(settings.model)
         self._open(settings)
 
-    @work(thread=True, exclusive=True, group="open")
-    def _open(self, settings: Settings) -> None:
+    @work(exclusive=True, group="open")
+    async def _open(self, settings: Settings) -> None:
         """Open what the settings name; may ask the Hub."""
-        worker = get_current_worker()
         try:
-            inputs = self.library.open(settings)
+            inputs = await in_background(lambda: self.library.open(settings))
         except WRONG_INPUT as error:
-            self._answer(worker.is_cancelled, self._show_problem, str(error))
-            return
-        self._answer(worker.is_cancelled, self._show_opened, settings, inputs)
-
-    def _answer(self, cancelled: bool, show: Callable[..., None], *what: object) -> None:
-        """From a worker: show what it found, unless nobody waits for it any more."""
-        if not cancelled and self.is_attached:
-            self.app.call_from_thread(show, *what)
-
-    def _show_opened(self, settings: Settings, inputs: Inputs) -> None:
-        if settings == self.settings:
+            self._show_problem(str(error))
+        else:
             self._show(judge(settings, inputs))
 
     def _show(self, outcome: Outcome) -> None:
@@ -178,32 +167,17 @@ class PlanScreen(Screen[None]):
         if self.outcome is not None:
             self._look_further(self.outcome)
 
-    @work(thread=True, exclusive=True, group="slow")
-    def _look_further(self, outcome: Outcome) -> None:
+    @work(exclusive=True, group="slow")
+    async def _look_further(self, outcome: Outcome) -> None:
         """Look for remedies, and sweep over contexts."""
-        worker = get_current_worker()
-        self._answer(worker.is_cancelled, self._show_remedies, outcome, mend(outcome))
-        if worker.is_cancelled:
-            return
-        try:
-            rooms = capacity(outcome)
-        except PlanError as error:
-            self._answer(worker.is_cancelled, self._show_rooms, outcome, (), str(error))
-            return
-        self._answer(worker.is_cancelled, self._show_rooms, outcome, rooms, "")
-
-    def _show_remedies(self, outcome: Outcome, found: tuple[Remedy, ...]) -> None:
-        if outcome is not self.outcome:
-            return
-        self.remedies = found
+        found = self.remedies = await in_background(lambda: mend(outcome))
         if outcome.can_be_mended:
-            first = found[0].change if found else None
-            self.query_one(VerdictPanel).show_remedy(outcome, first)
-
-    def _show_rooms(self, outcome: Outcome, rooms: tuple[Room, ...], why: str) -> None:
-        if outcome is not self.outcome:
-            return
-        self.query_one(Results).show_rooms(rooms, why)
+            self.query_one(VerdictPanel).show_remedy(outcome, found[0].change if found else None)
+        results = self.query_one(Results)
+        try:
+            results.show_rooms(await in_background(lambda: capacity(outcome)), "")
+        except PlanError as error:
+            results.show_rooms((), str(error))
 
     # -- knobs ---------------------------------------------------------------------------------
 
@@ -366,18 +340,14 @@ class PlanScreen(Screen[None]):
             self._hint("reading the command …")
             self._read_command(text, self.settings)
 
-    @work(thread=True, exclusive=True, group="paste")
-    def _read_command(self, text: str, settings: Settings) -> None:
-        worker = get_current_worker()
+    @work(exclusive=True, group="paste")
+    async def _read_command(self, text: str, settings: Settings) -> None:
         try:
-            pasted = read_pasted(text, settings, self.library)
+            pasted = await in_background(lambda: read_pasted(text, settings, self.library))
         except WRONG_INPUT as error:
-            self._answer(worker.is_cancelled, self._refuse_command, str(error))
-            return
-        self._answer(worker.is_cancelled, self._show_command, pasted)
-
-    def _refuse_command(self, why: str) -> None:
-        self._hint(why, wrong=True)
+            self._hint(str(error), wrong=True)
+        else:
+            self._show_command(pasted)
 
     def _show_command(self, pasted: Pasted) -> None:
         self.query_one(Results).show_pasted(pasted.findings)

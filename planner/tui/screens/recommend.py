@@ -12,13 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static, Tab, Tabs
-from textual.worker import get_current_worker
 
 from hardware_db import Rig
 from planner.cli.format import gib, rate_band, seconds, short_count
 from planner.errors import PlanError
 from planner.recommendation.rank import Choice, Recommendation, recommend
 from planner.recommendation.requirements import Requirements
+from planner.tui.background import in_background
 from planner.tui.settings import Settings
 from planner.tui.show import DIM, plain, shorten
 from planner.workload import USE_CASES, use_case_workload
@@ -82,23 +82,18 @@ class RecommendScreen(Screen[Settings | None]):
         self._say("ranking …")
         self._rank(self._use_case)
 
-    @work(thread=True, exclusive=True, group="rank")
-    def _rank(self, use_case: str) -> None:
-        worker = get_current_worker()
+    @work(exclusive=True, group="rank")
+    async def _rank(self, use_case: str) -> None:
         try:
             workload = use_case_workload(use_case, self._settings.concurrency)
-            found = recommend(
-                self._rig,
-                Requirements(workload, use_case),
-                vllm=self._settings.vllm,
-                limit=_MOST,
+            requirements = Requirements(workload, use_case)
+            found = await in_background(
+                lambda: recommend(self._rig, requirements, vllm=self._settings.vllm, limit=_MOST)
             )
         except PlanError as error:
-            if not worker.is_cancelled:
-                self.app.call_from_thread(self._fail, str(error))
-            return
-        if not worker.is_cancelled and self.is_attached:
-            self.app.call_from_thread(self._show, found)
+            self._fail(str(error))
+        else:
+            self._show(found)
 
     def _fail(self, why: str) -> None:
         self._choices = ()

@@ -1,0 +1,36 @@
+"""What may take long: the Hub, rankings, sweeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+async def in_background(call: Callable[[], Answer]) -> Answer:
+    """The answer of a call made in a thread.
+
+    Who stops waiting drops the answer; the thread keeps nobody from quitting.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Answer] = loop.create_future()
+
+    def deliver(answer: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the program has ended meanwhile
+            loop.call_soon_threadsafe(lambda: None if future.done() else answer())
+
+    def run() -> None:
+        try:
+            answer = call()
+        except Exception as error:
+            failure = error  # the name of an except clause ends with it
+            deliver(lambda: future.set_exception(failure))
+        else:
+            deliver(lambda: future.set_result(answer))
+
+    Thread(target=run, daemon=True).start()
+    return await future
