@@ -182,7 +182,8 @@ def row(term: Term) -> tuple[str, ...]:
     """A term as the cells of a table: name, plan, band, measured, difference, inside."""
     plan, unit = term.plan, term.unit
     exact = plan.low == plan.high
-    band = plan.basis.label if exact else f"{_text(plan.low, unit)} to {_text(plan.high, unit)}"
+    low, high = _text(plan.low, unit).partition(" ")[0], _text(plan.high, unit)
+    band = plan.basis.label if exact else f"{low} to {high}"
     return (
         term.name,
         _text(plan.value, unit),

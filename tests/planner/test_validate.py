@@ -26,7 +26,9 @@ from planner import EngineConfig, plan_memory
 from planner.launch.client import Client, ServerError
 from planner.launch.log import read_log
 from planner.launch.probe import Probe, cache_config
-from planner.launch.terms import compare
+from planner.launch.report import row
+from planner.launch.terms import Term, Unit, compare
+from planner.quantity import Basis, Quantity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
 
@@ -315,6 +317,17 @@ def test_metrics_of_older_releases() -> None:
     assert none.num_blocks is None
     with pytest.raises(ServerError, match="/metrics"):
         cache_config('broken{label="x" 1.0')
+
+
+def test_rows_of_the_table() -> None:
+    size = Quantity(2 * 2**30, 1.5 * 2**30, 2.5 * 2**30, Basis.CALIBRATED)
+    cells = row(Term("weights", Unit.BYTES, size, 3 * 2**30))
+    assert cells == ("weights", "2.00 GiB", "1.50 to 2.50 GiB", "3.00 GiB", "+1.00 GiB", "NO")
+    time = Quantity(0.02, 0.01, 0.03, Basis.ESTIMATED)
+    cells = row(Term("time per token", Unit.SECONDS, time, 0.015))
+    assert cells[1:] == ("20.0 ms", "10.0 to 30.0 ms", "15.0 ms", "-5.0 ms", "yes")
+    cells = row(Term("concurrency", Unit.RATIO, Quantity.exact(4.0), 4.001, 0.005))
+    assert cells[1:] == ("4.00", "exact", "4.00", "0", "yes")
 
 
 @pytest.mark.parametrize("release", ["0.19.1", "0.33.0"])
