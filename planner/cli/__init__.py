@@ -15,5 +15,6 @@ def main() -> None:
         status = run()
     except KeyboardInterrupt:  # while modules are imported; run() handles the rest
         status = 130
-    gc.freeze()  # nor is what Python collects at exit
-    raise SystemExit(status)
+    from planner.cli.console import leave
+
+    leave(status)
