@@ -42,6 +42,7 @@ class Entry:
     reconstructed: bool
     corrected: bool  # a reconstructed config that its published total put right
     quantized: bool
+    quant_method: str | None  # as a config of its own says
 
 
 @cache
@@ -73,14 +74,13 @@ def find_entry(model_id: str) -> Entry | None:
         return None
     config = row.get("config", {})
     nested = config.get("text_config") or {}
-    quantized = (
-        "preset" in row
-        or "side" in row
-        or any(part.get("quantization_config") for part in (config, nested))
-    )
+    settings = config.get("quantization_config") or nested.get("quantization_config") or {}
+    quantized = bool("preset" in row or "side" in row or settings)
+    method = settings.get("quant_method")
     if row["kind"] == "alias":
         base = find_entry(row["of"])
         quantized = base is not None and base.quantized
+        method = base.quant_method if base is not None else None
     return Entry(
         row["id"],
         row["kind"],
@@ -92,6 +92,7 @@ def find_entry(model_id: str) -> Entry | None:
         bool(row.get("reconstructed")),
         bool(row.get("corrected")),
         quantized,
+        method,
     )
 
 

@@ -47,6 +47,8 @@ def least_bytes(model_id: str) -> float:
     entry = find_entry(model_id)
     if entry is not None and not entry.quantized:
         return 2.0
+    if entry is not None and entry.quant_method == "fp8":
+        return 1.0
     return 1.0 if usual_format(model_id) in _ONE_BYTE else SMALLEST_BYTES
 
 
