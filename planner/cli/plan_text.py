@@ -1,0 +1,83 @@
+"""How a plan is printed: what was asked, memory, speed, command and reasons."""
+
+from __future__ import annotations
+
+from hardware_db import Rig
+from planner.cli.budget import print_budget
+from planner.cli.console import say, say_verbatim, show
+from planner.cli.format import chance, rate_band, seconds, tokens_band
+from planner.command.render import render_command
+from planner.engine.releases import Release
+from planner.engine.rules import is_emulated
+from planner.recommendation.requirements import Requirements
+from planner.recommendation.settle import Settled
+
+
+def print_header(rig: Rig, requirements: Requirements, release: Release) -> None:
+    """What was asked for, of which hardware and release."""
+    workload = requirements.workload
+    say(f"{rig.describe()}; vLLM {release.name}", style="bold")
+    at_once = "one request" if workload.concurrency == 1 else f"{workload.concurrency} requests"
+    where = " where it can" if requirements.context is None else " tokens"
+    say(
+        f"{requirements.use_case}: {at_once} at a time, {workload.prompt_tokens} + "
+        f"{workload.output_tokens} tokens, context {requirements.wanted_context:,}{where}"
+    )
+    for note in rig.notes:
+        say(f"Note: {note}")
+    if release.note:
+        say(f"Note: {release.note}")
+    missing = rig.missing_facts()
+    if missing:
+        say(f"Not known of this hardware: {', '.join(missing)}")
+    say()
+
+
+def print_plan(settled: Settled) -> None:
+    """Memory, cache, speed and the command with the reason of each flag."""
+    memory, speed = settled.memory, settled.speed
+    print_budget(memory)
+    say()
+    concurrency = memory.max_concurrency
+    cache = (
+        f"KV cache: {tokens_band(memory.kv_tokens)} tokens, {concurrency.value:.1f} requests of "
+        f"{memory.config.max_model_len:,} tokens at once "
+        f"({memory.tightest.kv_cache.basis.label})"
+    )
+    if not memory.kv_cache.groups:
+        cache = "No KV cache: every prompt is read at once"
+    risk = chance(memory.starts.chance_of_refusal)
+    say(f"{cache}; chance that vLLM refuses to start: {risk}")
+    if speed is not None:
+        ttft = f", first token after {seconds(speed.ttft.value)}" if speed.ttft else ""
+        total = (
+            f", {rate_band(speed.total)} tok/s in total" if speed.workload.concurrency > 1 else ""
+        )
+        say(
+            f"Speed: {rate_band(speed.per_user)} tok/s for each user{total}{ttft}; physical "
+            f"limit {speed.ceiling_per_user:.0f} tok/s; most of a step is {speed.bound_by} "
+            f"({speed.tpot.basis.label})"
+        )
+        for note in speed.notes:
+            say(f"Note: {note}")
+    elif is_emulated(memory.card, memory.device):
+        say(f"Note: vLLM only emulates {memory.card.format_kind} on this GPU: no speed predicted")
+    waiting = speed is not None and memory.max_concurrency.value < speed.workload.concurrency
+    if speed is not None and waiting:
+        say(
+            f"Note: {speed.workload.concurrency} requests of the full "
+            f"{memory.config.max_model_len:,} tokens do not fit at once; then some wait"
+        )
+    for note in memory.notes:
+        if note not in memory.rig.notes and note != memory.release.note:  # those are in the header
+            say(f"Note: {note}")
+    say()
+    command = render_command(memory, settled.reasons)
+    say_verbatim(command.shell())
+    say()
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for flag in command.flags:
+        table.add_row(" ".join(flag.words), flag.reason)
+    show(table)
