@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planner.recommendation.rank import Recommendation, recommend
     from planner.recommendation.requirements import Requirements
     from planner.recommendation.settle import Settled, Unfit, settle
-    from planner.speed.step import SpeedEstimate, predict_speed
+    from planner.speed.serving import SpeedEstimate, predict_speed
     from planner.workload import Workload
 
 # Imported when first used, so that a command pays only for what it needs.
@@ -38,12 +38,12 @@ _HOMES = {
     "Requirements": "planner.recommendation.requirements",
     "Settled": "planner.recommendation.settle",
     "SpeculativeConfig": "planner.engine_config",
-    "SpeedEstimate": "planner.speed.step",
+    "SpeedEstimate": "planner.speed.serving",
     "Sweep": "planner.memory.sweep",
     "Unfit": "planner.recommendation.settle",
     "Workload": "planner.workload",
     "plan_memory": "planner.memory.plan",
-    "predict_speed": "planner.speed.step",
+    "predict_speed": "planner.speed.serving",
     "recommend": "planner.recommendation.rank",
     "render_command": "planner.command.render",
     "settle": "planner.recommendation.settle",

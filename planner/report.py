@@ -20,7 +20,7 @@ from planner.recommendation.rank import Recommendation
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.rigs import RigChoice
 from planner.recommendation.settle import Settled, Unfit
-from planner.speed.step import SpeedEstimate
+from planner.speed.serving import SpeedEstimate
 
 
 class StrictModel(BaseModel):

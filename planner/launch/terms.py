@@ -12,7 +12,8 @@ from planner.launch.facts import LaunchFacts, RankFacts
 from planner.launch.probe import Probe
 from planner.memory.plan import MemoryPlan, RankMemory
 from planner.quantity import Basis, Quantity
-from planner.speed.step import MissingFact, predict_speed
+from planner.speed.serving import predict_speed
+from planner.speed.step import MissingFact
 from planner.workload import Workload
 
 _HALF_A_DIGIT: Final = 0.005 * 2**30  # sizes are printed in hundredths of a GiB

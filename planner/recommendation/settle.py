@@ -17,7 +17,8 @@ from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settings import frugal_settings, usual_settings
-from planner.speed.step import MissingFact, SpeedEstimate, predict_speed
+from planner.speed.serving import SpeedEstimate, predict_speed
+from planner.speed.step import MissingFact
 
 # A faster layout must be this much faster to be worth more GPUs.
 _WORTH_MORE_GPUS = 1.05

@@ -15,7 +15,8 @@ from launches import bundled, plan
 
 from planner import EngineConfig, PlanError
 from planner.quantity import Basis
-from planner.speed.step import MissingFact, predict_speed
+from planner.speed.serving import predict_speed
+from planner.speed.step import MissingFact
 from planner.workload import Workload
 
 ROWS = [

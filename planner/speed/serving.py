@@ -1,0 +1,143 @@
+"""What a workload gets of a launch: TPOT, TTFT, tokens per second.
+
+    TPOT = step + prefill of the other requests, shared out over their answers
+
+The physical ceiling, bytes over bandwidth, is given beside it and bounds every band.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.engine.device import Platform
+from planner.memory.plan import MemoryPlan
+from planner.quantity import Basis, Quantity
+from planner.speed.constants import speed_constants
+from planner.speed.step import MissingFact, StepModel, StepTime, slowest
+from planner.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedEstimate:
+    """Speed of a launch under a workload. Times in seconds, rates in tokens per second."""
+
+    workload: Workload
+    tpot: Quantity
+    ttft: Quantity | None  # zero queue; None where the compute rate is not known
+    per_user: Quantity
+    total: Quantity
+    ceiling_per_user: float  # bytes over bandwidth: no step can be faster
+    bound_by: str  # what takes most of a step
+    admitted: float  # requests of this length that the cache holds at once
+    notes: tuple[str, ...]
+
+
+def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
+    """Speed of a planned launch.
+
+    Raises `MissingFact` where there is no step to time (`StepModel.of`), and for speculative
+    decoding. Where the cache holds fewer requests than the workload sends at once, the rest wait:
+    speed is that of those admitted.
+    """
+    model = StepModel.of(memory)
+    if memory.config.speculation is not None:
+        raise MissingFact("speed with speculative decoding is not modelled yet: no speed")
+    admitted = memory.expected_requests_at(workload.total_tokens)
+    running = max(1, int(min(workload.concurrency, admitted, memory.config.max_num_seqs)))
+    step = model.seconds(running, workload.prompt_tokens + workload.output_tokens / 2)
+    prefill = _prefill_time(memory, model, workload.prompt_tokens)
+    others = (running - 1) / workload.output_tokens * prefill if prefill is not None else 0.0
+    tpot = step.total + others
+
+    # One user's own request cannot be faster than its weights and cache can be read.
+    share, basis = _band(memory, running)
+    low, high = max(tpot * (1 - share), step.ceiling), tpot * (1 + share)
+    tpot_q = Quantity(tpot, low, high, basis, "step-time model")
+    per_user = Quantity(1 / tpot, 1 / high, 1 / low, basis, "step-time model")
+    ttft = None
+    if prefill is not None:
+        ttft = Quantity.within(
+            prefill + step.total,
+            speed_constants()["bands"]["ttft"],
+            Basis.ESTIMATED,
+            "zero queue",
+        )
+    return SpeedEstimate(
+        workload=workload,
+        tpot=tpot_q,
+        ttft=ttft,
+        per_user=per_user,
+        total=per_user.times(running),
+        ceiling_per_user=1 / step.ceiling,
+        bound_by=_bound_by(step, others),
+        admitted=admitted,
+        notes=_notes(workload, running, prefill),
+    )
+
+
+def _bound_by(step: StepTime, others: float) -> str:
+    computing = step.compute > step.weights
+    times = {
+        "reading weights": 0.0 if computing else step.weights,
+        "compute": step.compute if computing else 0.0,
+        "reading the KV cache": step.kv,
+        "fixed time per layer": step.fixed,
+        "communication": step.communication,
+        "prefill of other requests": others,
+    }
+    return max(times, key=lambda name: times[name])
+
+
+def _prefill_time(memory: MemoryPlan, model: StepModel, prompt: int) -> float | None:
+    """Time to process one prompt alone: operations over the efficient peak, chunk by chunk."""
+    if model.peak is None:
+        return None
+    card, config = memory.card, memory.config
+    ranks = config.given.tensor_parallel_size
+    head = (card.lm_head or card.embedding).elements  # runs for the last token only
+    flops = 2 * (card.active_parameters - head) * prompt
+    for attention in card.attention_layers:
+        span = prompt if attention.window is None else min(prompt, attention.window)
+        # q x k and p x v over half the square (causal).
+        flops += 2 * attention.num_heads * attention.head_size * prompt * span
+    chunks = -(-prompt // config.max_num_batched_tokens)
+    compute: float = model.compute_seconds(flops / ranks)
+    communication: float = model.communication_seconds(prompt)
+    return compute + chunks * model.fixed + communication
+
+
+def _band(memory: MemoryPlan, running: int) -> tuple[float, Basis]:
+    """Half-width of the band as a share of the value, and the basis."""
+    constants = speed_constants()
+    bands = constants["bands"]
+    slot = slowest(memory.rig)
+    share = bands["dense_batch_1"] if running == 1 else bands["dense"]
+    if memory.card.is_moe:
+        share = max(share, bands["moe"])
+    if running > 64:
+        share = max(share, bands["concurrency_over_64"])
+    elif running > 16:
+        share = max(share, bands["concurrency_over_16"])
+    listed = [tuple(item) for item in constants["listed_capabilities"]]
+    known = (
+        memory.device.platform is Platform.CUDA
+        and slot.gpu.vendor == "nvidia"
+        and slot.gpu.compute_capability in listed
+    )
+    basis = Basis.CALIBRATED if known and memory.card.exact else Basis.ESTIMATED
+    if not known:
+        share = max(share, bands["unlisted_device"])
+    if not memory.config.cudagraph_sizes:
+        share = max(share, bands["eager"])
+    return share, basis
+
+
+def _notes(workload: Workload, running: int, prefill: float | None) -> tuple[str, ...]:
+    notes = []
+    if running < workload.concurrency:
+        notes.append(
+            f"only {running} of {workload.concurrency} requests run at once; the rest wait"
+        )
+    if prefill is None:
+        notes.append("compute rate not known: no time to first token, no compute limit")
+    return tuple(notes)
