@@ -11,8 +11,8 @@ from planner.cli.status import Status
 from planner.errors import PlanError
 
 if TYPE_CHECKING:
-    from planner.launch.facts import Milestone
     from planner.launch.preflight import Preflight
+    from planner.launch.progress import Event
     from planner.launch.validation import Validation
 
 _STATUS: Final = {
@@ -56,6 +56,7 @@ def validate(
     if dry_run:
         _announce(preflight)
         return Status.YES
+    from planner.launch.progress import ignore
     from planner.launch.report import ValidationReport, new_folder, verdict_line, write_files
     from planner.launch.validation import validate as run_validation
 
@@ -66,7 +67,7 @@ def validate(
         new_folder(preflight.check.command.model),
         timeout=timeout,
         keep=keep,
-        on_milestone=_quiet if as_json else _progress,
+        observer=ignore if as_json else _progress,
     )
     write_files(run)
     if as_json:
@@ -106,12 +107,11 @@ def _announce(preflight: Preflight) -> None:
             say_item(f"warning: {finding.text}", "yellow")
 
 
-def _progress(milestone: Milestone, seconds: float) -> None:
-    say(f"{seconds:6.1f} s  {milestone.label}")
+def _progress(event: Event) -> None:
+    from planner.launch.progress import Reached
 
-
-def _quiet(milestone: Milestone, seconds: float) -> None:
-    pass
+    if isinstance(event, Reached):
+        say(f"{event.seconds:6.1f} s  {event.milestone.label}")
 
 
 def _print(run: Validation) -> None:

@@ -1,11 +1,11 @@
-"""HTTP to a server of our own: loopback, no proxies, with its key."""
+"""HTTP to a server: of our own on the loopback, or one that runs already; no proxies, its key."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -24,11 +24,20 @@ class ServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Requests to the server that listens on a port of this machine."""
+    """Requests to the server at a URL, "http://127.0.0.1:8000"."""
 
-    port: int
+    url: str
     api_key: str = field(repr=False)
     timeout: float = 30.0
+
+    @classmethod
+    def local(cls, port: int, api_key: str) -> Client:
+        """Of the server that listens on a port of this machine."""
+        return cls(f"http://{HOST}:{port}", api_key)
+
+    def patient(self, timeout: float) -> Client:
+        """The same with another limit of seconds for an answer."""
+        return replace(self, timeout=timeout)
 
     def text(self, path: str) -> str:
         """The body of a GET."""
@@ -54,8 +63,10 @@ class Client:
                 raise ServerError(f"{path}: {error or type(error).__name__}") from None
 
     def _open(self, path: str, body: bytes | None) -> Any:
-        headers = {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"}
-        request = Request(f"http://{HOST}:{self.port}{path}", body, headers)
+        headers = {"Content-Type": "application/json"}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        request = Request(f"{self.url}{path}", body, headers)
         try:
             return build_opener(ProxyHandler({})).open(request, timeout=self.timeout)
         except HTTPError as error:

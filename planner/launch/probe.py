@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Event as Flag
 from typing import Any, Final
 
 from planner.launch.client import Client, ServerError
+from planner.launch.progress import Asking, Observer, check, ignore
 
 _OUTPUT_TOKENS: Final = 32
 _PROMPTS: Final = (
@@ -60,10 +62,17 @@ class Probe:
         return times[len(times) // 2] if times else None
 
 
-def probe(client: Client, *, generates: bool = True) -> Probe:
+def probe(
+    client: Client,
+    *,
+    generates: bool = True,
+    observer: Observer = ignore,
+    cancel: Flag | None = None,
+) -> Probe:
     """Ask a server; requests only if its model writes text.
 
-    Raises `ServerError` where it does not answer as it should: ready does not mean working.
+    Raises `ServerError` where it does not answer as it should: ready does not mean working; and
+    `Cancelled` between two requests once `cancel` is set.
     """
     listed = client.json("/v1/models")
     try:
@@ -74,9 +83,13 @@ def probe(client: Client, *, generates: bool = True) -> Probe:
     room = length if isinstance(length, int) else _OUTPUT_TOKENS * 8
     output = max(1, min(_OUTPUT_TOKENS, room // 8))
     prompts = _PROMPTS if generates else ()
-    completions = tuple(_complete(client, model, prompt[: room // 2], output) for prompt in prompts)
+    completions = []
+    for number, prompt in enumerate(prompts, start=1):
+        check(cancel)
+        observer(Asking(f"request {number} of {len(prompts)}"))
+        completions.append(_complete(client, model, prompt[: room // 2], output))
     cache = cache_config(client.text("/metrics"))
-    return Probe(model, length if isinstance(length, int) else None, cache, completions)
+    return Probe(model, length if isinstance(length, int) else None, cache, tuple(completions))
 
 
 def cache_config(metrics: str) -> CacheConfig | None:

@@ -1,4 +1,4 @@
-"""A server of vLLM's as processes of our own: started, watched until ready, always ended."""
+"""A program as processes of our own, below a watchdog: however it ends, nothing of it is left."""
 
 from __future__ import annotations
 
@@ -7,68 +7,56 @@ import signal
 import subprocess
 import sys
 import time
-from codecs import getincrementaldecoder
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import Final, Self
 
 from planner.errors import PlanError
 from planner.launch import watchdog
-from planner.launch.client import Client, ServerError
-from planner.launch.facts import LaunchFacts, Milestone
-from planner.launch.log import LogReader
 
-_GRACE: Final = 5.0  # from asking a server to end to making it
+_GRACE: Final = 5.0  # from asking a program to end to making it
 _STOP_SECONDS: Final = 20.0  # for the watchdog to finish that
-_POLL: Final = 0.2
-_HEALTH_SECONDS: Final = 2.0
-
-
-class Outcome(Enum):
-    """What waiting for a server came to."""
-
-    READY = "ready"
-    ENDED = "ended"
-    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start: its words, its whole environment, where its output goes."""
+    """What to start: its words, its whole environment, where its output goes.
+
+    `after` are the words of a command that ends what the program may leave elsewhere (a container).
+    """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     log: Path
+    after: tuple[str, ...] = ()
 
 
-class Server:
-    """A running server, to be used in a `with`: at its end nothing of it is left.
+class Watched:
+    """A running program, to be used in a `with`: at its end nothing of it is left.
 
     It runs in a session of its own below a watchdog, which ends it if this process vanishes.
     """
 
-    def __init__(self, launch: Launch, client: Client) -> None:
-        self._client = client
-        self._reader = LogReader()
-        self._decoder = getincrementaldecoder("utf-8")("replace")
-        self._tail = ""
+    def __init__(self, launch: Launch) -> None:
         self._exit: int | None = None
         self._told = b""
+        self._seen: set[watchdog.Process] = set()
         launch.log.touch(mode=0o600)
-        self._log: IO[bytes] = launch.log.open("rb")
         self._began = time.monotonic()
-        # -I: nothing of the server's environment changes what the watchdog imports.
+        # -I: nothing of the program's environment changes what the watchdog imports.
         self._watchdog = subprocess.Popen(
-            [sys.executable, "-I", watchdog.__file__, str(_GRACE), str(launch.log), *launch.argv],
+            [
+                sys.executable, "-I", watchdog.__file__, str(_GRACE), str(launch.log),
+                str(len(launch.after)), *launch.after, *launch.argv,
+            ],
             env=dict(launch.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-        )
+        )  # fmt: skip
         assert self._watchdog.stdin is not None
         assert self._watchdog.stdout is not None
         self._orders, self._news = self._watchdog.stdin, self._watchdog.stdout
@@ -100,37 +88,17 @@ class Server:
 
     @property
     def exit_status(self) -> int | None:
-        """Of the server; None while it runs."""
+        """Of the program; None while it runs."""
         if self._exit is None:
             self._hear()
+        if self._exit is None:
+            self._seen.update(watchdog.descendants(self._watchdog.pid))
         return self._exit
 
     @property
-    def facts(self) -> LaunchFacts:
-        """What its log says so far."""
-        self._read()
-        return self._reader.facts
-
-    def wait_until_ready(
-        self, timeout: float, on_milestone: Callable[[Milestone, float], None]
-    ) -> Outcome:
-        """Until it answers, ends, or the time is over; milestones of its log as they come."""
-        seen: set[Milestone] = set()
-        health = Client(self._client.port, self._client.api_key, _HEALTH_SECONDS)
-        while True:
-            ended = self.exit_status is not None
-            for milestone, _ in self.facts.milestones:
-                if milestone not in seen and milestone < Milestone.READY:
-                    on_milestone(milestone, self.seconds)
-                seen.add(milestone)
-            if ended:
-                return Outcome.ENDED
-            if _answers(health):
-                on_milestone(Milestone.READY, self.seconds)
-                return Outcome.READY
-            if self.seconds > timeout:
-                return Outcome.TIMEOUT
-            time.sleep(_POLL)
+    def pids(self) -> list[int]:
+        """The program and all that descends from it; none where the system does not say."""
+        return [process.pid for process in watchdog.descendants(self._watchdog.pid)]
 
     def stop(self) -> int | None:
         """End it and all that it started; its exit status. Does no harm twice."""
@@ -142,10 +110,9 @@ class Server:
                 self._watchdog.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._watchdog.kill()
-                self._kill_group()
+                self._kill_seen()
             finally:
                 self._hear()
-                self._read()
                 self._close()
         return self._exit
 
@@ -156,10 +123,9 @@ class Server:
             self._orders.flush()
         self._orders.close()
         self._news.close()
-        self._log.close()
 
     def _hear(self) -> None:
-        """What the watchdog tells: that the server ended. Without a watchdog, end it here."""
+        """What the watchdog tells: that the program ended. Without a watchdog, end it here."""
         if self._news.closed:
             return
         self._told += self._news.read() or b""
@@ -172,33 +138,21 @@ class Server:
             if b"exit" in self._told:
                 self._hear()
                 return
-            self._kill_group()
+            self._kill_seen()
             self._exit = -signal.SIGKILL
 
-    def _kill_group(self) -> None:
+    def _kill_seen(self) -> None:
+        """Its process group, and what was seen of it in others."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-
-    def _read(self) -> None:
-        if self._log.closed:
-            return
-        lines = (self._tail + self._decoder.decode(self._log.read())).splitlines(keepends=True)
-        self._tail = lines.pop() if lines and not lines[-1].endswith("\n") else ""
-        for line in lines:
-            self._reader.feed(line)
+        for process in self._seen & set(watchdog.processes()):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)
 
     def _close(self) -> None:
-        for stream in (self._orders, self._news, self._log):
+        for stream in (self._orders, self._news):
             with suppress(OSError):
                 stream.close()
         # Its input is closed: it ends by itself, and must not be waited for by the interpreter.
         with suppress(subprocess.TimeoutExpired):
             self._watchdog.wait(_GRACE)
-
-
-def _answers(client: Client) -> bool:
-    try:
-        client.text("/health")
-    except ServerError:
-        return False
-    return True

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
+from planner.files import write_file
 from planner.launch.log_report import FailureReport, LaunchFactsReport
 from planner.launch.probe import Completion
 from planner.launch.terms import Term, Unit
+from planner.launch.usage import Usage
 from planner.launch.validation import Validation
 from planner.report import ModelReport, QuantityReport, RigReport, StrictModel
+
+REPORT: Final = "report.json"
 
 
 class TermReport(StrictModel):
@@ -66,6 +69,27 @@ class KeptReport(StrictModel):
     key_file: str
 
 
+class UsageReport(StrictModel):
+    """Memory in use (of the GPUs, or of a CPU server's processes) and power, as watched."""
+
+    before: int | None
+    peak: int | None
+    after: int | None
+    mean_watts: float | None
+    peak_watts: float | None
+
+    @classmethod
+    def of(cls, usage: Usage) -> UsageReport:
+        """From the library's."""
+        return cls(
+            before=usage.before,
+            peak=usage.peak,
+            after=usage.after,
+            mean_watts=usage.mean_watts,
+            peak_watts=usage.peak_watts,
+        )
+
+
 class ValidationReport(StrictModel):
     """`vplan validate --json`, and report.json of a run."""
 
@@ -84,6 +108,7 @@ class ValidationReport(StrictModel):
     failure: FailureReport | None
     kept: KeptReport | None
     folder: str
+    usage: UsageReport | None = None
 
     @classmethod
     def of(cls, run: Validation) -> ValidationReport:
@@ -109,14 +134,20 @@ class ValidationReport(StrictModel):
                 else None
             ),
             folder=str(run.folder),
+            usage=UsageReport.of(run.usage),
         )
 
 
-def new_folder(model: str) -> Path:
-    """A folder of its own for a run, in the user's data directory."""
+def launches_folder() -> Path:
+    """Where runs are kept, in the user's data directory; it need not be there yet."""
     from platformdirs import user_data_path
 
-    launches = user_data_path("vplan", appauthor=False) / "launches"
+    return user_data_path("vplan", appauthor=False) / "launches"
+
+
+def new_folder(model: str) -> Path:
+    """A folder of its own for a run."""
+    launches = launches_folder()
     launches.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = re.sub(r"[^\w.-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
@@ -133,14 +164,9 @@ def new_folder(model: str) -> Path:
 def write_files(run: Validation) -> None:
     """report.json and report.md beside the log; each whole or not at all."""
     report = ValidationReport.of(run)
-    _write(run.folder / "report.json", json.dumps(report.model_dump(mode="json"), indent=2) + "\n")
-    _write(run.folder / "report.md", markdown(run))
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    text = json.dumps(report.model_dump(mode="json"), indent=2) + "\n"
+    write_file(run.folder / REPORT, text, force=True)
+    write_file(run.folder / "report.md", markdown(run), force=True)
 
 
 def markdown(run: Validation) -> str:

@@ -1,4 +1,20 @@
-"""A validated launch: start the command, read what it allocated, ask it, stop it, compare."""
+"""A validated launch: start the command, read what it allocated, ask it, stop it, compare.
+
+From a program, in a thread of its own if it must not wait:
+
+    preflight = prepare(words, "auto")          # what will be run; PlanError, CardError, ...
+    if not preflight.forbidden:                 # else its findings say why
+        stop = threading.Event()                # set it at any time: `Cancelled` is raised
+        run = validate(preflight, new_folder(preflight.check.command.model),
+                       observer=show, cancel=stop)   # show(event): see planner.launch.progress
+        write_files(run)                        # report.json and report.md beside the log
+    for past in past_runs():                    # newest first: folder and ValidationReport
+        ...
+
+`prepare` is in planner.launch.preflight, `new_folder`, `write_files` and
+`ValidationReport.of(run)` in planner.launch.report, `past_runs` in planner.launch.history. Whatever
+ends `validate`, an error of the observer too, the server and all its processes have ended with it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +25,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
+from threading import Event as Flag
 
 from planner.errors import PlanError
 from planner.launch.client import Client, ServerError
-from planner.launch.facts import Failure, FailureKind, LaunchFacts, Milestone
+from planner.launch.facts import Failure, FailureKind, LaunchFacts
 from planner.launch.preflight import Preflight, server_environment
 from planner.launch.probe import Probe, probe
-from planner.launch.process import Launch, Outcome, Server
+from planner.launch.process import Launch
+from planner.launch.progress import Observer, ignore
+from planner.launch.server import Outcome, Server
 from planner.launch.terms import Term, compare
+from planner.launch.usage import Usage, Watch, meter
 
 
 class Verdict(Enum):
@@ -48,6 +68,7 @@ class Validation:
     terms: tuple[Term, ...]
     ready_seconds: float | None
     failure: Failure | None
+    usage: Usage
     kept: Kept | None = None
 
     @property
@@ -67,30 +88,41 @@ def validate(
     preflight: Preflight,
     folder: Path,
     *,
-    timeout: float,
+    timeout: float = 1800,
     keep: bool = False,
-    on_milestone: Callable[[Milestone, float], None],
+    observer: Observer = ignore,
+    cancel: Flag | None = None,
 ) -> Validation:
-    """Run the launch once; its log goes to `folder`. A server that is not kept has ended after."""
+    """Run the launch once; its log goes to `folder`. A server that is not kept has ended after.
+
+    `timeout` are the seconds until it must be ready. Raises `Cancelled` once `cancel` is set.
+    """
     memory = preflight.check.memory
     if memory is None or preflight.forbidden:
         raise PlanError("the plan says that this command does not start")
     began = datetime.now(UTC)
     key = secrets.token_urlsafe(24)
-    client = Client(preflight.port, key)
+    client = Client.local(preflight.port, key)
     environ = server_environment(preflight.environ, key, os.environ)
     launch = Launch(preflight.argv, environ, folder / "server.log")
     answers: Probe | None = None
     ready: float | None = None
     failure: Failure | None = None
     kept: Kept | None = None
-    with Server(launch, client) as server:
-        outcome = server.wait_until_ready(timeout, on_milestone)
+    pids: list[Callable[[], list[int]]] = []
+    with (
+        meter(preflight.check.rig, lambda: [pid for of in pids for pid in of()]) as reading,
+        Watch(reading, observer) as watch,
+        Server(launch, client, observer) as server,
+    ):
+        pids.append(lambda: server.pids)
+        outcome = server.wait_until_ready(timeout, cancel)
         if outcome is Outcome.READY:
             ready = server.seconds
             writes = not memory.config.pooling and not memory.card.has_cross_attention
             try:
-                answers = probe(client, generates=writes)
+                with watch.busy():
+                    answers = probe(client, generates=writes, observer=observer, cancel=cancel)
             except ServerError as error:
                 failure = Failure(FailureKind.CRASH, str(error), when_serving=True)
         elif outcome is Outcome.TIMEOUT:
@@ -99,13 +131,14 @@ def validate(
             kept = _keep(server, preflight.port, key, folder)
         exit_status = server.exit_status if kept else server.stop()
         facts = server.facts
+        usage = watch.stop()
     if outcome is Outcome.ENDED:
         failure = Failure(_class_of(exit_status), f"the server ended with status {exit_status}")
     if failure is not None and failure.kind is not FailureKind.TIMEOUT:
         failure = facts.failure or failure
     terms = compare(memory, facts, answers) if answers is not None else ()
     return Validation(
-        preflight, began, folder, facts, answers, terms, ready, failure, kept
+        preflight, began, folder, facts, answers, terms, ready, failure, usage, kept
     )  # fmt: skip
 
 

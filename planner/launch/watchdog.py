@@ -1,10 +1,11 @@
 """Stands between vplan and a server: whatever ends vplan, all that was started ends too.
 
-A program of its own, which imports nothing of vplan: `watchdog.py GRACE LOG COMMAND...` starts the
-command with its output in the file LOG. Its input is a pipe that only vplan holds: where that
-closes (vplan is gone, killed even), or says "stop", the server is asked to end and after GRACE
-seconds made to, with every process that descends from it. "keep" lets the server outlive vplan. Its
-output is "pid N", then "exit N"; or "error ..." where the command cannot be started.
+A program of its own, which imports nothing of vplan: `watchdog.py GRACE LOG N AFTER... COMMAND...`
+starts the command with its output in the file LOG. Its input is a pipe that only vplan holds: where
+that closes (vplan is gone, killed even), or says "stop", the server is asked to end and after GRACE
+seconds made to, with every process that descends from it; then the N words AFTER are run, if any.
+"keep" lets the server outlive vplan. Its output is "pid N", then "exit N"; or "error ..." where the
+command cannot be started.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # of Linux's prctl
 _PAUSE = 0.05
 _KILL_SECONDS = 5.0
+_AFTER_SECONDS = 8.0
 
 
 class _Watchdog:
-    def __init__(self, grace: float, log: str, command: Sequence[str]) -> None:
+    def __init__(
+        self, grace: float, log: str, after: Sequence[str], command: Sequence[str]
+    ) -> None:
         self._grace = grace
+        self._after = after
         self._kept = False
         self._asked_at: float | None = None
         self._exit: int | None = None
@@ -59,6 +65,7 @@ class _Watchdog:
             if self._asked_at is not None and time.monotonic() > self._asked_at + self._grace:
                 break
         self._kill_all()
+        self._clear_up()
         _tell(f"exit {self._exit if self._exit is not None else -signal.SIGKILL}")
 
     def ask_to_end(self, *_: object) -> None:
@@ -99,26 +106,54 @@ class _Watchdog:
             left = descendants(os.getpid())
             if not left:
                 return
-            for pid in left:
+            for process in left:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(process.pid, signal.SIGKILL)
             time.sleep(_PAUSE)
 
+    def _clear_up(self) -> None:
+        """What the server may have left with a program that is not below us."""
+        if not self._after:
+            return
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                self._after,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_AFTER_SECONDS,
+            )
 
-def descendants(ancestor: int) -> list[int]:
-    """Processes below another; none where the system does not say."""
-    parents: dict[int, int] = {}
+
+class Process(NamedTuple):
+    """A process, told from a later one with its number by when it began."""
+
+    pid: int
+    began: int
+
+
+def processes() -> dict[Process, int]:
+    """Those that run, zombies too, with their parents; none where the system does not say."""
+    found: dict[Process, int] = {}
     with suppress(FileNotFoundError):
         for name in os.listdir("/proc"):
             if name.isdigit():
                 with suppress(OSError, ValueError, IndexError):
                     with open(f"/proc/{name}/stat", "rb") as stat:
                         after_name = stat.read().rpartition(b")")[2].split()
-                    parents[int(name)] = int(after_name[1])
-    found, fresh = [], {ancestor}
+                    found[Process(int(name), int(after_name[19]))] = int(after_name[1])
+    return found
+
+
+def descendants(ancestor: int) -> list[Process]:
+    """Processes below another."""
+    parents = processes()
+    found: list[Process] = []
+    fresh = {ancestor}
     while fresh:
-        fresh = {pid for pid, parent in parents.items() if parent in fresh}
-        found += sorted(fresh)
+        below = sorted(each for each, parent in parents.items() if parent in fresh)
+        found += below
+        fresh = {each.pid for each in below}
     return found
 
 
@@ -132,9 +167,11 @@ def main(arguments: Sequence[str]) -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     try:
-        watchdog = _Watchdog(float(arguments[0]), arguments[1], arguments[2:])
+        grace, log, count, *words = arguments
+        after, command = words[: int(count)], words[int(count) :]
+        watchdog = _Watchdog(float(grace), log, after, command)
     except OSError as error:
-        _tell(f"error {error.strerror or error}: {error.filename or arguments[2]}")
+        _tell(f"error {error.strerror or error}: {error.filename or command[0]}")
         return
     signal.signal(signal.SIGTERM, watchdog.ask_to_end)
     watchdog.run()

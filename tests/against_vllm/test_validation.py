@@ -135,7 +135,7 @@ def test_nothing_outlives_vplan(
             assert vplan.poll() is None
             assert time.monotonic() < until
             time.sleep(0.1)
-        everyone = descendants(vplan.pid)
+        everyone = [process.pid for process in descendants(vplan.pid)]
         assert len(everyone) >= 4  # watchdog, server, engine, worker
         vplan.send_signal(number)
         assert vplan.wait(30) != 0

@@ -45,6 +45,7 @@ class Card:
     memory_error: int = pynvml.NVML_ERROR_NOT_SUPPORTED
     memory_v2: bool = True
     lost: bool = False
+    milliwatts: int | None = None
     linked: set[Card] = field(default_factory=set)
 
 
@@ -150,6 +151,10 @@ class FakeNvml:
     def nvmlDeviceGetCurrPcieLinkWidth(self, handle: Card) -> int:
         self._check()
         return _supported(handle.slot_lanes or (handle.pcie and handle.pcie[1]))
+
+    def nvmlDeviceGetPowerUsage(self, handle: Card) -> int:
+        self._check()
+        return _supported(handle.milliwatts)
 
     def nvmlDeviceGetAddressingMode(self, device: Card) -> int:
         self._check()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -18,7 +19,9 @@ from planner.errors import PlanError
 from planner.launch.client import Client, ServerError
 from planner.launch.facts import FailureKind, Milestone
 from planner.launch.ports import free_port
-from planner.launch.process import Launch, Outcome, Server
+from planner.launch.process import Launch, Watched
+from planner.launch.progress import Cancelled, Logged, Observer, Reached, ignore
+from planner.launch.server import Outcome, Server
 
 FAKE = Path(__file__).with_name("fake_vllm.py")
 SECONDS = 20
@@ -46,9 +49,9 @@ def gone(pids: list[int], within: float = 10) -> bool:
 def start(tmp_path: Path) -> Callable[..., Server]:
     """Starts the fake with one of its ills."""
 
-    def start(ill: str = "", *words: str) -> Server:
+    def start(ill: str = "", observer: Observer = ignore) -> Server:
         port = free_port()
-        argv = (sys.executable, str(FAKE), "serve", "tiny", "--port", str(port), *words)
+        argv = (sys.executable, str(FAKE), "serve", "tiny", "--port", str(port))
         environ = {
             **os.environ,
             "FAKE_ILL": ill,
@@ -56,7 +59,7 @@ def start(tmp_path: Path) -> Callable[..., Server]:
             "VLLM_API_KEY": "secret-key",
         }
         launch = Launch(argv, environ, tmp_path / "server.log")
-        return Server(launch, Client(port, "secret-key"))
+        return Server(launch, Client.local(port, "secret-key"), observer)
 
     return start
 
@@ -80,10 +83,10 @@ def pids(tmp_path: Path) -> Callable[[], list[int]]:
 def test_a_server_that_gets_ready_and_is_stopped(
     start: Callable[..., Server], pids: Callable[[], list[int]], tmp_path: Path
 ) -> None:
-    seen: list[Milestone] = []
-    with start() as server:
-        outcome = server.wait_until_ready(SECONDS, lambda milestone, _: seen.append(milestone))
-        assert outcome is Outcome.READY
+    events: list[object] = []
+    with start(observer=events.append) as server:
+        assert server.wait_until_ready(SECONDS) is Outcome.READY
+        seen = [event.milestone for event in events if isinstance(event, Reached)]
         assert seen[0] is Milestone.STARTED
         assert seen[-1] is Milestone.READY
         assert seen == sorted(seen)
@@ -103,7 +106,7 @@ def test_a_server_that_does_not_start(
     start: Callable[..., Server], pids: Callable[[], list[int]]
 ) -> None:
     with start("kv-room") as server:
-        assert server.wait_until_ready(SECONDS, lambda *_: None) is Outcome.ENDED
+        assert server.wait_until_ready(SECONDS) is Outcome.ENDED
         assert server.exit_status == 1
         failure = server.facts.failure
     assert failure is not None
@@ -117,7 +120,7 @@ def test_a_server_that_hangs(
 ) -> None:
     with start(ill) as server:
         everyone = pids()
-        assert server.wait_until_ready(0.5, lambda *_: None) is Outcome.TIMEOUT
+        assert server.wait_until_ready(0.5) is Outcome.TIMEOUT
     assert server.stop() in (-signal.SIGTERM, -signal.SIGKILL)
     assert gone(everyone)
 
@@ -127,7 +130,7 @@ def test_an_error_on_our_side_ends_it_too(
 ) -> None:
     def interrupt() -> None:
         with start() as server:
-            server.wait_until_ready(SECONDS, lambda *_: None)
+            server.wait_until_ready(SECONDS)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -135,11 +138,42 @@ def test_an_error_on_our_side_ends_it_too(
     assert gone(pids(), 0)
 
 
+def test_a_server_that_is_not_waited_for_any_longer(
+    start: Callable[..., Server], pids: Callable[[], list[int]]
+) -> None:
+    """The flag may go up in another thread; the observer hears of the log until then."""
+    flag, lines = Event(), []
+
+    def hear(event: object) -> None:
+        if isinstance(event, Logged):
+            lines.append(event.line)
+            if "Starting to load" in event.line:
+                flag.set()
+
+    def run() -> None:
+        with start("hang", hear) as server:
+            server.wait_until_ready(SECONDS, flag)
+
+    with pytest.raises(Cancelled):
+        run()
+    assert "version 0.32.0" in lines[0]
+    assert gone(pids(), 0)
+
+
+def test_what_is_run_after_it(tmp_path: Path) -> None:
+    """Even if it is vplan that ends first; a container is ended so."""
+    after = ("touch", str(tmp_path / "after"))
+    launch = Launch(("sleep", "600"), dict(os.environ), tmp_path / "log", after)
+    with Watched(launch):
+        assert not (tmp_path / "after").exists()
+    assert (tmp_path / "after").exists()
+
+
 def test_a_server_that_dies_while_it_serves(
     start: Callable[..., Server], pids: Callable[[], list[int]]
 ) -> None:
     with start() as server:
-        server.wait_until_ready(SECONDS, lambda *_: None)
+        server.wait_until_ready(SECONDS)
         everyone = pids()
         os.kill(server.pid, signal.SIGKILL)
         assert gone(everyone)
@@ -149,26 +183,26 @@ def test_a_server_that_dies_while_it_serves(
 def test_a_watchdog_that_is_killed(
     start: Callable[..., Server], pids: Callable[[], list[int]]
 ) -> None:
-    """The server goes with it, and what shares its group."""
+    """The server goes with it, what shares its group, and what was seen to have left that."""
     with start() as server:
-        server.wait_until_ready(SECONDS, lambda *_: None)
-        api, watchdog, engine, worker = pids()
+        server.wait_until_ready(SECONDS)
+        api, watchdog, *others = pids()
+        assert server.exit_status is None
         os.kill(watchdog, signal.SIGKILL)
         assert gone([api])
         assert server.exit_status is not None
-        assert gone([engine])
-    os.kill(worker, signal.SIGKILL)  # it had left the group
+        assert gone(others)
 
 
 def test_a_command_that_is_none(tmp_path: Path) -> None:
     launch = Launch((str(tmp_path / "none"), "serve"), dict(os.environ), tmp_path / "log")
     with pytest.raises(PlanError, match="cannot be started: No such file"):
-        Server(launch, Client(1, ""))
+        Server(launch, Client.local(1, ""))
 
 
 def test_a_server_that_is_kept(start: Callable[..., Server], pids: Callable[[], list[int]]) -> None:
     server = start()
-    server.wait_until_ready(SECONDS, lambda *_: None)
+    server.wait_until_ready(SECONDS)
     server.keep()
     everyone = pids()
     time.sleep(0.5)
@@ -181,12 +215,13 @@ PARENT = """
 import os, sys, time
 from pathlib import Path
 from planner.launch.client import Client
-from planner.launch.process import Launch, Server
+from planner.launch.process import Launch
+from planner.launch.server import Server
 port, folder, fake = sys.argv[1:]
 launch = Launch((sys.executable, fake, "serve", "tiny", "--port", port), dict(os.environ),
                 Path(folder) / "server.log")
-with Server(launch, Client(int(port), "")) as server:
-    server.wait_until_ready(60, lambda *_: None)
+with Server(launch, Client.local(int(port), "")) as server:
+    server.wait_until_ready(60)
     print("ready", flush=True)
     time.sleep(600)
 """
@@ -221,14 +256,14 @@ def test_requests_need_the_key_and_no_proxy(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with start() as server:
-        assert server.wait_until_ready(SECONDS, lambda *_: None) is Outcome.READY
-        port = server._client.port
-        assert Client(port, "secret-key").json("/v1/models")["data"][0]["id"] == "tiny"
+        assert server.wait_until_ready(SECONDS) is Outcome.READY
+        url = server._client.url
+        assert Client(url, "secret-key").json("/v1/models")["data"][0]["id"] == "tiny"
         with pytest.raises(ServerError, match="HTTP 401") as error:
-            Client(port, "other").json("/v1/models")
+            Client(url, "other").json("/v1/models")
         assert error.value.status == 401
         with pytest.raises(ServerError, match="no JSON"):
-            Client(port, "secret-key").json("/health")
+            Client(url, "secret-key").json("/health")
     with pytest.raises(ServerError, match="refused"):
-        Client(port, "").text("/health")
-    assert "secret-key" not in repr(Client(port, "secret-key"))
+        Client(url, "").text("/health")
+    assert "secret-key" not in repr(Client(url, "secret-key"))

@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +25,14 @@ from hardware_db import find_rig
 from model_cards import open_card
 from planner import EngineConfig, plan_memory
 from planner.launch.client import Client, ServerError
+from planner.launch.history import past_runs
 from planner.launch.log import read_log
+from planner.launch.preflight import prepare
 from planner.launch.probe import Probe, cache_config
-from planner.launch.report import row
+from planner.launch.progress import Asking, Cancelled, Logged, Reached
+from planner.launch.report import new_folder, row
 from planner.launch.terms import Term, Unit, compare
+from planner.launch.validation import validate
 from planner.quantity import Basis, Quantity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
@@ -262,7 +267,7 @@ def test_a_server_that_is_kept(fake: Fake) -> None:
     key = key_file.read_text()
     assert key not in run.out + run.err
     port = int(kept["url"].rpartition(":")[2])
-    assert Client(port, key).json("/v1/models")["data"]
+    assert Client.local(port, key).json("/v1/models")["data"]
     os.kill(kept["pid"], signal.SIGTERM)
     until = time.monotonic() + 10
     while fake.alive() and time.monotonic() < until:
@@ -363,3 +368,39 @@ def test_terms_of_a_gpu(release: str) -> None:
     wrong = terms(Said(weights=said.weights * 1.1, tokens=said.tokens * 2, length=8192))
     assert not wrong["weights"].inside
     assert not wrong["KV tokens"].inside
+
+
+def test_past_runs(fake: Fake) -> None:
+    """Newest first; a folder without a report, or with one that cannot be read, is passed over."""
+    assert list(past_runs()) == []
+    assert fake().status == 0
+    fake.ill("kv-room")
+    assert fake().status == 4
+    broken = fake.root / "data" / "vplan" / "launches" / "99999999T000000-broken"
+    broken.mkdir()
+    assert len(list(past_runs())) == 2
+    (broken / "report.json").write_text('{"kind": "validation"}')
+    runs = list(past_runs())
+    assert [run.report.verdict for run in runs] == ["failed", "inside"]
+    assert runs[1].report.usage is not None
+    assert (runs[1].folder / "server.log").exists()
+
+
+def test_a_validation_can_be_watched_and_cancelled(fake: Fake) -> None:
+    preflight = prepare(
+        ["vllm", "serve", str(fake.model), "--max-model-len", "4096", *CACHE], "cpu"
+    )
+    events: list[object] = []
+    run = validate(preflight, new_folder("tiny"), observer=events.append)
+    kinds = {type(event) for event in events}
+    assert {Logged, Reached, Asking} <= kinds
+    assert run.usage.peak is None or run.usage.peak > 0
+    stop = threading.Event()
+
+    def cancel(event: object) -> None:
+        if isinstance(event, Asking):
+            stop.set()
+
+    with pytest.raises(Cancelled):
+        validate(preflight, new_folder("tiny"), observer=cancel, cancel=stop)
+    assert not fake.alive()

@@ -1,0 +1,126 @@
+"""Memory and power during a launch, watched from a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Final, Self
+
+from hardware_db import Rig
+from hardware_db.usage import GpuMeter
+from planner.launch.progress import InUse, Observer
+
+_EVERY: Final = 1.0  # seconds
+_KIB: Final = 1024
+
+Reading = Callable[[], InUse | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was seen: bytes and watts. `released`: whether the GPUs' memory came back after."""
+
+    before: int | None = None
+    peak: int | None = None
+    mean_watts: float | None = None
+    peak_watts: float | None = None
+    after: int | None = None
+
+
+class Watch:
+    """Reads every second until it is stopped; for a `with`."""
+
+    def __init__(self, reading: Reading, observer: Observer) -> None:
+        self._reading, self._observer = reading, observer
+        self._over = Event()
+        self._peak: int | None = None
+        self._watts: list[float] = []
+        self._busy: list[float] = []
+        self._is_busy = False
+        first = reading()
+        self._before = first.memory if first is not None else None
+        self._after: int | None = None
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """While requests are answered: the power that counts."""
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def stop(self) -> Usage:
+        """The last reading is that of afterwards."""
+        self._over.set()
+        self._thread.join()
+        last = self._reading()
+        self._after = last.memory if last is not None else None
+        watts = self._busy or self._watts
+        return Usage(
+            self._before,
+            self._peak,
+            sum(watts) / len(watts) if watts else None,
+            max(watts, default=None),
+            self._after,
+        )
+
+    def _run(self) -> None:
+        while not self._over.wait(_EVERY):
+            now = self._reading()
+            if now is None:
+                continue
+            self._peak = max(now.memory, self._peak or 0)
+            if now.watts is not None:
+                (self._busy if self._is_busy else self._watts).append(now.watts)
+            self._observer(now)
+
+
+@contextmanager
+def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
+    """What reads a rig: NVML for GPUs of this machine, the processes' memory for a CPU."""
+    if rig.smallest.gpu.vendor == "cpu":
+        yield lambda: _of_processes(pids())
+        return
+    try:
+        import pynvml
+    except ImportError:
+        yield lambda: None
+        return
+    indices = [device.index for device in rig.devices if device.index is not None]
+    with GpuMeter(pynvml, indices or None) as gpus:
+
+        def read() -> InUse | None:
+            usage = gpus.read()
+            return InUse(usage.memory_bytes, usage.watts) if usage is not None else None
+
+        yield read
+
+
+def _of_processes(pids: Iterable[int]) -> InUse | None:
+    """Their own memory and a fair share of what they have in common (Linux)."""
+    sizes = []
+    for pid in pids:
+        with suppress(OSError, ValueError, StopIteration):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii")
+            line = next(line for line in rollup.splitlines() if line.startswith("Pss:"))
+            sizes.append(int(line.split()[1]) * _KIB)
+    return InUse(sum(sizes), None) if sizes else None
