@@ -123,9 +123,10 @@ class Fidelity(Enum):
 class Origin:
     """Where the description comes from."""
 
-    kind: str  # "folder", "cache", "hub", "bundled"
-    detail: str  # path, revision or the bundled file's source
+    kind: str  # "folder", "kept" (by the user), "cache", "hub", "bundled"
+    detail: str  # path, commit or the bundled file's source
     reconstructed: bool = False  # the config was put together from published facts
+    revision: str | None = None  # the branch, tag or commit that was asked for, if any
 
 
 @dataclass(frozen=True, eq=False)

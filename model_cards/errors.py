@@ -23,7 +23,13 @@ class HubUnavailable(CardError):
 
 
 class GatedModel(CardError):
-    """The Hub has the model but wants an accepted licence and a token."""
+    """The Hub has the model but wants an accepted licence and a token.
+
+    Its totals it tells everybody.
+    """
+
+    parameters: int | None = None
+    checkpoint_bytes: int | None = None
 
 
 class BadConfig(CardError):

@@ -22,3 +22,4 @@ class Facts:
     inventory: Inventory | None = None  # every tensor, where the files' headers were read
     pooling: PoolingFiles | None = None  # where there are files that speak of it
     online: str | None = None  # `--quantization` of a checkpoint in 16 bit
+    max_new_tokens: int | None = None  # generation_config.json's limit of an answer

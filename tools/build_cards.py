@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -402,6 +403,7 @@ def main() -> None:
     lines += variants(folder, lines)
     lines = with_written(lines)
     lines.sort(key=lambda line: line["id"].lower())
+    OUTPUT.with_suffix(".date").write_text(f"{date.today()}\n")
     with OUTPUT.open("w") as out:
         for line in lines:
             out.write(json.dumps(line, ensure_ascii=True, separators=(",", ":")) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from model_cards.pooling import PoolingFiles, Projection
 from model_cards.quantization.presets import usual_settings
 from model_cards.sources.folding import unfold
 
-_FILE: Final = "catalogue.jsonl"
+_DATA: Final = Path(__file__).parent.parent / "data"
 _LISTS: Final = (
     "modules_to_not_convert",
     "ignored_layers",
@@ -48,7 +49,7 @@ class Entry:
 @cache
 def _lines() -> dict[str, str]:
     """Every line by the lower-case id it begins with; parsed only when asked for."""
-    text = (Path(__file__).parent.parent / "data" / _FILE).read_text("utf-8")
+    text = (_DATA / "catalogue.jsonl").read_text("utf-8")
     start = len(_ID)
     return {line[start : line.index('"', start)].lower(): line for line in text.splitlines()}
 
@@ -57,6 +58,12 @@ def _lines() -> dict[str, str]:
 def _row(model_id: str) -> dict[str, Any] | None:
     line = _lines().get(model_id.lower())
     return None if line is None else json.loads(line)
+
+
+@cache
+def snapshot_date() -> date:
+    """The day on which the snapshot was put together."""
+    return date.fromisoformat((_DATA / "catalogue.date").read_text("ascii").strip())
 
 
 def entries() -> Iterator[Entry]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 _NUMBER = re.compile(r"(?<=\.)(?:0|[1-9]\d*)(?=\.)")  # leading zeros would be lost
-_RANGE = re.compile(r"\{(\d+)-(\d+)\}")
+RANGE = re.compile(r"\{(\d+)-(\d+)\}")
 
 
 def fold(paths: Iterable[str]) -> list[str]:
@@ -42,7 +42,7 @@ def unfold(shorthand: Iterable[str]) -> list[str]:
 
 
 def _expand(item: str) -> Iterator[str]:
-    match = _RANGE.search(item)
+    match = RANGE.search(item)
     if match is None:
         yield item
         return

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, Final
 
+from model_cards.config import Config, read_json_object
 from model_cards.inventory import StoredTensor
 from model_cards.sources.headers import Contents, contents, header_tensors
+from model_cards.sources.hub_client import time_left
 
 _SINGLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
@@ -23,27 +26,43 @@ _MOST_SHARDS: Final = 32
 
 
 def fetch_contents(
-    model_id: str, revision: str | None, files: Collection[str], until: float
+    model_id: str,
+    revision: str | None,
+    files: Collection[str],
+    fetch: Callable[[str], Path | None],
+    until: float,
 ) -> Contents | None:
-    """What the weight files among `files` hold, None if that is not known at the time `until`."""
-    if _INDEX in files:
-        shards = [name for name in files if _SHARD.fullmatch(name)]
-    else:
-        shards = [_SINGLE] if _SINGLE in files else []
-    if not shards:
-        return None
+    """What the weight files among `files` hold, None if that is not known at the time `until`.
+
+    `fetch` gives the place of a small file of the repository.
+    """
     found: list[Contents] = []
 
-    def fetch() -> None:
+    def read() -> None:
         try:
-            found.append(_fetch(model_id, revision, shards, until))
+            shards = _shards(files, fetch)
+            if shards:
+                found.append(_fetch(model_id, revision, shards, until))
         except Exception:  # of the Hub, of what it answers: the totals stand in
             return
 
-    thread = threading.Thread(target=fetch, name=threading.current_thread().name, daemon=True)
+    thread = threading.Thread(target=read, name=threading.current_thread().name, daemon=True)
     thread.start()
     thread.join(max(0.0, until - time.monotonic()))
     return found[0] if found else None
+
+
+def _shards(files: Collection[str], fetch: Callable[[str], Path | None]) -> list[str]:
+    """The files that count: their usual names tell, else the index does."""
+    if _INDEX not in files:
+        return [_SINGLE] if _SINGLE in files else []
+    usual = [name for name in files if _SHARD.fullmatch(name)]
+    path = fetch(_INDEX) if not usual else None
+    if path is None:
+        return usual
+    index = Config(read_json_object(path), _INDEX).section("weight_map")
+    named = sorted({index.string(tensor) for tensor in index}) if index is not None else []
+    return named if set(named) <= set(files) else []
 
 
 def _fetch(model_id: str, revision: str | None, shards: list[str], until: float) -> Contents:
@@ -53,7 +72,7 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
     together = getattr(api, "get_sharded_safetensors_metadata", None)
     if len(shards) > 1 and revision is None and together is not None:
         try:  # one request for all of them, which other endpoints than the Hub's do not know
-            answer = together(model_id, timeout=_left(until))
+            answer = together(model_id, timeout=time_left(until))
             listed = answer.files_metadata
             if listed.keys() >= set(shards):
                 return contents(_tensors(listed[name], name) for name in shards)
@@ -79,7 +98,7 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(_left(until))
+        thread.join(time_left(until))
     if len(found) < len(shards):
         raise TimeoutError
     return contents(found.values())
@@ -91,7 +110,3 @@ def _tensors(file: Any, name: str) -> dict[str, StoredTensor]:
         tensor: {"dtype": info.dtype, "shape": info.shape} for tensor, info in file.tensors.items()
     }
     return header_tensors(header, name)
-
-
-def _left(until: float) -> float:
-    return max(0.01, until - time.monotonic())

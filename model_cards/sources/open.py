@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import date
 from typing import Final
 
 from model_cards.card import ModelCard
@@ -15,29 +16,57 @@ from model_cards.errors import (
     UnknownModel,
     UnsupportedModel,
 )
-from model_cards.sources.bundled import find_entry, near_misses, open_bundled
+from model_cards.sources import user_catalogue
+from model_cards.sources.bundled import find_entry, near_misses, open_bundled, snapshot_date
+from model_cards.sources.hub_cache import is_offline
 from model_cards.sources.local import looks_like_path, open_folder
 
 _HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def open_card(reference: str, *, revision: str | None = None, offline: bool = False) -> ModelCard:
-    """The card of a model: a folder, or a Hub id in any case.
+    """The card of a model: a folder, or a Hub id in any case, also as `ID@REVISION`.
 
-    Sources in order: a folder, huggingface_hub's cache, the Hub, and where that does not answer
-    the bundled snapshot, which the card's notes then say. `offline` leaves the Hub out, as
-    HF_HUB_OFFLINE does. Raises `CardError` with one line for the user.
+    Sources in order: a folder, what the user has kept, huggingface_hub's cache, the Hub, and where
+    that does not answer the bundled snapshot, which the card's notes then say. `offline` leaves
+    the Hub out, as HF_HUB_OFFLINE does. Raises `CardError` with one line for the user.
     """
     if not reference.strip():
         raise UnknownModel("the model's name is empty; give a folder or an id like Qwen/Qwen3-8B")
     if looks_like_path(reference):
         return open_folder(reference)
-    if not _HUB_ID.fullmatch(reference):
+    name, at, pinned = reference.partition("@")
+    if not _HUB_ID.fullmatch(name) or (at and (not pinned or revision is not None)):
         raise UnknownModel(
-            f"{shorten(reference)} is neither a folder nor a Hub model id such as Qwen/Qwen3-8B"
+            f"{shorten(reference)} is neither a folder nor a Hub model id such as Qwen/Qwen3-8B "
+            "or ID@REVISION"
         )
-    entry = find_entry(reference)
-    model_id = entry.model_id if entry is not None else reference
+    revision = pinned or revision
+    entry = find_entry(name)
+    model_id = entry.model_id if entry is not None else name
+    try:
+        member = user_catalogue.find(model_id, revision)
+    except user_catalogue.SetAside as error:
+        card = _open(name, model_id, revision, offline)
+        return replace(card, notes=(*card.notes, str(error)))
+    return member.card() if member is not None else _open(name, model_id, revision, offline)
+
+
+def refresh_card(reference: str) -> ModelCard:
+    """The card as the folder or the Hub has it now. Raises `CardError` if neither does."""
+    if looks_like_path(reference):
+        return open_folder(reference)
+    from model_cards.sources.hub import open_online
+
+    name, _, revision = reference.partition("@")
+    if not _HUB_ID.fullmatch(name):
+        raise UnknownModel(f"{shorten(reference)} is neither a folder nor a Hub model id")
+    if is_offline():
+        raise HubUnavailable("offline (HF_HUB_OFFLINE is set)")
+    return open_online(name, revision or None)
+
+
+def _open(name: str, model_id: str, revision: str | None, offline: bool) -> ModelCard:
     from model_cards.sources import hub
 
     unsized: UnsupportedModel | None = None
@@ -48,7 +77,7 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
     except UnsupportedModel as error:  # the Hub may know the size that the cache does not
         unsized = error
     problem: CardError
-    asked_offline = offline or hub.is_offline()
+    asked_offline = offline or is_offline()
     if asked_offline:
         problem = HubUnavailable("offline")
     else:
@@ -59,11 +88,24 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
     # A revision asked for by name is not what the snapshot holds.
     bundled = open_bundled(model_id) if revision is None else None
     if bundled is None:
-        raise unsized or _unknown(reference, revision, problem)
+        raise unsized or _unknown(name, revision, problem)
     if asked_offline:
         return bundled
-    note = f"{problem}; the bundled snapshot of its config is used"
-    return replace(bundled, notes=(*bundled.notes, note))
+    return _standing_in(bundled, problem)
+
+
+def _standing_in(bundled: ModelCard, problem: CardError) -> ModelCard:
+    """The bundled card for a model that the Hub did not give, with what it told all the same."""
+    days = (date.today() - snapshot_date()).days
+    age = f", {days} days old," if days > 0 else ""
+    note = f"{problem}; the bundled snapshot of its config ({snapshot_date()}){age} is used"
+    notes, size = [*bundled.notes, note], bundled.checkpoint_bytes
+    if isinstance(problem, GatedModel):
+        told, held = problem.parameters, bundled.checkpoint_parameters
+        if told is not None and told != held:
+            notes.insert(-1, f"its files hold {told:,} parameters by the Hub's count, not {held:,}")
+        size = problem.checkpoint_bytes or size
+    return replace(bundled, notes=tuple(notes), checkpoint_bytes=size)
 
 
 def _unknown(reference: str, revision: str | None, problem: CardError) -> CardError:

@@ -1,10 +1,10 @@
 """A Hub on the loopback interface that answers as huggingface.co does, as far as a card needs it.
 
-`GET /api/models/{id}[/revision/{revision}]` gives the repository's description,
-`/api/models/{id}/safetensors-metadata/{index}` the headers of all shards, `HEAD` and `GET`
-`/{id}/resolve/{revision}/{file}` a file or a range of it, with the headers and error codes that
-huggingface_hub reads. Every request about a model is kept (huggingface_hub also asks for what
-concerns itself).
+`GET /api/models?search=TEXT` lists repositories, `/api/models/{id}[/revision/{revision}]` gives the
+description of one, `/api/models/{id}/safetensors-metadata/{index}` the headers of all shards,
+`HEAD` and `GET` `/{id}/resolve/{revision}/{file}` a file or a range of it, with the headers and
+error codes that huggingface_hub reads. Every request about a model is kept (huggingface_hub also
+asks for what concerns itself).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
+_SEARCH = "/api/models"
 _INFO = re.compile(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?$")
 _HEADERS = re.compile(r"/api/models/([^/]+/[^/]+)/safetensors-metadata/(.+)$")
 _FILE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$")
@@ -35,6 +37,7 @@ class Repo:
     gated: bool = False
     private: bool = False
     info: dict[str, Any] = field(default_factory=dict)  # over the usual description
+    sizes: dict[str, int] = field(default_factory=dict)  # as told, where the files are smaller
 
     def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
         """Commit and files of a revision by its name or commit."""
@@ -56,11 +59,18 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is sent whatever was asked for."""
+    """What is sent whatever was asked for.
+
+    `length` is what Content-Length says instead of the body's, `head_length` what it says to
+    HEAD alone; `pause` are seconds after each of the body's pieces of 16 bytes.
+    """
 
     status: int
     body: bytes = b""
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+    length: int | None = None
+    head_length: int | None = None
+    pause: float = 0.0
 
 
 class FakeHub(ThreadingHTTPServer):
@@ -109,7 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_HEAD(self) -> None:
-        self._send(self._answer())
+        answer = self._answer()
+        if answer.head_length is not None:
+            answer = answer._replace(length=answer.head_length)
+        with suppress(ConnectionError):
+            self._send(answer)
 
     def do_GET(self) -> None:
         answer = self._answer()
@@ -120,20 +134,31 @@ class _Handler(BaseHTTPRequestHandler):
         # A client that gave up has closed the connection.
         with suppress(ConnectionError):
             self._send(answer)
+            self._write(answer)
+
+    def _write(self, answer: Answer) -> None:
+        if not answer.pause:
             self.wfile.write(answer.body)
+        for start in range(0, len(answer.body) if answer.pause else 0, 16):
+            self.wfile.write(answer.body[start : start + 16])
+            if self.server.closing.wait(answer.pause):
+                break
+        if answer.length is not None:  # whoever still waits for more gets none
+            self.close_connection = True
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer.body)))
+        length = len(answer.body) if answer.length is None else answer.length
+        self.send_header("Content-Length", str(length))
         self.end_headers()
 
     def _answer(self) -> Answer:
         hub, path = self.server, self.path.partition("?")[0]
         token = self.headers.get("Authorization")
         info, file, headers = _INFO.match(path), _FILE.match(path), _HEADERS.match(path)
-        if info or file or headers:
+        if info or file or headers or path == _SEARCH:
             hub.requests.append(Request(self.command, path, token))
         for part, seconds in hub.delay.items():
             if part in path:
@@ -144,6 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
         if token is not None and token.removeprefix("Bearer ") not in hub.tokens:
             # As the Hub words it, without an error code.
             return Answer(401, b'{"error":"Invalid credentials in Authorization header"}')
+        if path == _SEARCH:
+            return self._found()
         match = info or file or headers
         if match is None:
             return Answer(404)
@@ -167,15 +194,32 @@ class _Handler(BaseHTTPRequestHandler):
         if found is None:
             return _error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         commit, files = found
-        return _file(commit, files, file[3]) if file else _info(repo_id, repo, commit, files)
+        if file:
+            return _file(commit, files, file[3])
+        sized = "blobs=" in self.path
+        return _info(repo_id, repo, commit, files, sized)
+
+    def _found(self) -> Answer:
+        """The repositories whose ids hold what is searched for."""
+        query = parse_qs(urlsplit(self.path).query)
+        text, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["1000"])[0])
+        found = [
+            json.loads(_info(repo_id, repo, "0" * 40, {}, sized=False).body)
+            for repo_id, repo in self.server.repos.items()
+            if text in repo_id.lower() and not repo.private
+        ]
+        return Answer(200, json.dumps(found[:limit]).encode(), {"Content-Type": "application/json"})
 
 
-def _info(repo_id: str, repo: Repo, commit: str, files: dict[str, bytes]) -> Answer:
+def _info(repo_id: str, repo: Repo, commit: str, files: dict[str, bytes], sized: bool) -> Answer:
+    siblings: list[dict[str, Any]] = [{"rfilename": name} for name in files]
+    for each in siblings if sized else ():
+        each["size"] = repo.sizes.get(each["rfilename"], len(files[each["rfilename"]]))
     info: dict[str, Any] = {
         "_id": "0" * 24, "id": repo_id, "modelId": repo_id, "sha": commit,
         "author": repo_id.partition("/")[0], "private": repo.private,
         "gated": "manual" if repo.gated else False, "disabled": False, "downloads": 1,
-        "likes": 1, "tags": [], "siblings": [{"rfilename": name} for name in files],
+        "likes": 1, "tags": [], "siblings": siblings,
         "cardData": {"license": repo.license},
     }  # fmt: skip
     if repo.elements is not None:

@@ -102,9 +102,34 @@ def test_a_revision_is_asked_shard_by_shard(hub: FakeHub) -> None:
 def test_headers_that_differ_from_the_config_are_told(hub: FakeHub) -> None:
     put(hub, {"model.safetensors": header(llama_tensors(llama(tie_word_embeddings=True)))})
     assert any("hold no output head" in note for note in open_card("org/tiny").notes)
-    # What huggingface_hub caches is the config alone, so the next card does without.
+
+
+@pytest.mark.parametrize("files", [{"model.safetensors": header(llama_tensors(LLAMA))}, shards(3)])
+def test_what_headers_told_is_kept_beside_the_cached_config(
+    hub: FakeHub, files: dict[str, Any]
+) -> None:
+    """huggingface_hub keeps the config alone; the second answer is the first one."""
+    put(hub, files)
+    online = open_card("org/tiny")
+    hub.requests.clear()
     cached = open_card("org/tiny", offline=True)
-    assert (cached.origin.kind, cached.notes, cached.checkpoint_bytes) == ("cache", (), None)
+    assert (online.origin.kind, cached.origin.kind, hub.requests) == ("hub", "cache", [])
+    assert (cached.exact, cached.notes) == (online.exact, online.notes)
+    assert (cached.checkpoint_bytes, cached.license) == (online.checkpoint_bytes, "apache-2.0")
+    assert online.built_from is not None
+    assert cached.built_from is not None
+    told, kept = online.built_from[1].inventory, cached.built_from[1].inventory
+    assert told is not None
+    assert kept is not None
+    assert kept.tensors == told.tensors
+
+
+def test_what_was_kept_of_another_commit_is_not_used(hub: FakeHub) -> None:
+    put(hub, {"model.safetensors": header(llama_tensors(LLAMA))})
+    hub.repos["org/tiny"].tags = {"v2": {"config.json": LLAMA}}
+    open_card("org/tiny", revision="v2")
+    assert from_headers(open_card("org/tiny"))
+    assert open_card("org/tiny", revision="v2", offline=True).checkpoint_bytes is None
 
 
 BROKEN = {
@@ -138,7 +163,7 @@ def test_files_that_the_hub_does_not_give(hub: FakeHub, status: int) -> None:
 def test_headers_that_take_too_long_are_done_without(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model_cards.sources.hub.DEADLINE_SECONDS", 1.0)
+    monkeypatch.setattr("model_cards.sources.hub_client.DEADLINE_SECONDS", 1.0)
     put(hub, {"model.safetensors": header(llama_tensors(LLAMA))}, "org/single")
     put(hub, shards(5), "org/sharded")
     hub.delay = {"safetensors": 30.0}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_hub import Answer, FakeHub, Repo
 from huggingface_hub import constants
+from platformdirs import user_cache_path
 from tiny_models import LLAMA, LLAMA_PARAMETERS, llama
 
 from model_cards import (
@@ -47,9 +51,11 @@ def bundled_note(**options: Any) -> str:
     card = open_card(BUNDLED, **options)
     assert (card.origin.kind, card.parameters) == ("bundled", BUNDLED_PARAMETERS)
     *_, note = card.notes
-    reason, _, rest = note.partition("; the bundled snapshot of its config is used")
-    assert (rest, note.isprintable()) == ("", True)
-    return reason
+    said = re.fullmatch(r"(.+); the bundled snapshot of its config \((.+?)\).* is used", note)
+    assert said is not None
+    assert date.fromisoformat(said[2]) <= date.today()
+    assert note.isprintable()
+    return said[1]
 
 
 def test_an_ordinary_model(hub: FakeHub) -> None:
@@ -91,13 +97,15 @@ def test_a_total_tells_whether_mtp_layers_are_there(hub: FakeHub) -> None:
 def test_a_total_sizes_an_architecture_that_is_not_modelled(hub: FakeHub) -> None:
     config = llama(architectures=["FutureForCausalLM"], model_type="future")
     hub.repos["org/future"] = Repo({"config.json": config}, {"BF16": 1000})
-    for _ in range(2):  # the second time its config is cached, but its size is not
+    for kind in ("hub", "cache"):  # what the Hub counted is kept beside the cached config
         card = open_card("org/future")
-        assert (card.origin.kind, card.exact) == ("hub", False)
+        assert (card.origin.kind, card.exact) == (kind, False)
         assert card.parameters == pytest.approx(1000, abs=10)
         assert "FutureForCausalLM is not modelled" in card.notes[0]
+    shutil.rmtree(user_cache_path("vplan"))
     message = refusal(UnsupportedModel, "org/future", offline=True)
     assert "its size is not known" in message
+    assert open_card("org/future").origin.kind == "hub"
 
 
 def test_the_side_file_of_modelopt(hub: FakeHub) -> None:
@@ -128,7 +136,7 @@ def test_the_cache_is_asked_first(hub: FakeHub, monkeypatch: pytest.MonkeyPatch)
     hub.requests.clear()
     card = open_card("org/tiny")
     assert (card.origin.kind, card.parameters) == ("cache", online.parameters)
-    assert f"revision {card.origin.detail}" == online.origin.detail
+    assert card.origin.detail == f"{online.origin.detail}, fetched on {date.today()}"
     assert open_card("org/tiny", offline=True).origin.kind == "cache"
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert open_card("org/tiny").origin.kind == "cache"
@@ -203,6 +211,10 @@ def test_a_gated_model(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, token: str
     hub.repos["org/tiny"].gated = hub.repos[BUNDLED].gated = True
     assert refusal(GatedModel, "org/tiny") == f"org/tiny: {LICENCE}."
     assert bundled_note() == LICENCE
+    card = open_card(BUNDLED)  # totals are told to everybody
+    assert card.checkpoint_bytes == 2 * LLAMA_PARAMETERS
+    told = f"its files hold {LLAMA_PARAMETERS:,} parameters by the Hub's count"
+    assert any(note.startswith(told) for note in card.notes)
 
 
 TOKEN = "hf_aVerySecretTokenOfNobody"
@@ -265,7 +277,9 @@ UNWELL = {
 @pytest.mark.parametrize("answer", UNWELL.values(), ids=UNWELL.keys())
 def test_an_unwell_hub_is_passed_over(hub: FakeHub, answer: Answer) -> None:
     hub.answers["/api/models"] = answer
-    assert bundled_note().startswith(("the Hub did not answer", "the Hub refuses", "the Hub's"))
+    assert bundled_note().startswith(
+        ("the Hub did not answer", "the Hub refuses", "the Hub limits", "the Hub's answer")
+    )
 
 
 def test_an_unwell_hub_and_a_model_that_is_not_bundled(hub: FakeHub) -> None:
@@ -301,7 +315,7 @@ def test_a_config_that_cannot_be_is_named_by_model_and_key(hub: FakeHub) -> None
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline shortened; how long it is, test_hub_process.py measures."""
-    monkeypatch.setattr("model_cards.sources.hub.DEADLINE_SECONDS", 0.4)
+    monkeypatch.setattr("model_cards.sources.hub_client.DEADLINE_SECONDS", 0.4)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -38,7 +38,8 @@ class Vplan(Protocol):
 def environment(**changes: str) -> dict[str, str]:
     """The caller's environment without what matters here, and with `changes`."""
     kept = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
-    here = {"COLUMNS": "80", "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1", "HF_HOME": "/nonexistent"}
+    here = {"COLUMNS": "80", "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1", "HF_HOME": "/nonexistent",
+            "XDG_DATA_HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent"}  # fmt: skip
     return {**kept, **here, **changes}
 
 

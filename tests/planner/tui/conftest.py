@@ -14,4 +14,4 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("hardware_db.detect.detect_rig", no_gpu)
     monkeypatch.setattr("model_cards.sources.hub.open_cached", lambda *_: None)
-    monkeypatch.setattr("model_cards.sources.hub.is_offline", lambda: True)
+    monkeypatch.setattr("model_cards.sources.open.is_offline", lambda: True)

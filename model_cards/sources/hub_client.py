@@ -1,0 +1,78 @@
+"""Questions to the Hub with an end: huggingface_hub's own client may retry for half a minute.
+
+Token, endpoint, proxy and offline mode are huggingface_hub's (HF_TOKEN, HF_ENDPOINT, HTTPS_PROXY,
+HF_HUB_OFFLINE).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from model_cards.errors import HubUnavailable
+from model_cards.sources.hub_errors import translate
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+# What a user waits for a slow or dead Hub, with the import of its client, is 3 s.
+DEADLINE_SECONDS: Final = 2.6
+# After that long a Hub that did not answer is asked again; one command asks once.
+_SILENCE_SECONDS: Final = 60.0
+
+_THREAD: Final = "model_cards.hub"
+
+T = TypeVar("T")
+
+_silence: tuple[float, str] | None = None  # until when it is taken for dead, and why
+
+
+def ask(question: Callable[[], T]) -> T:
+    """The Hub's answer, by `question` in a thread that cannot hold up the caller.
+
+    Raises `CardError` for what the Hub or its answer says, `HubUnavailable` within
+    `DEADLINE_SECONDS` if it does not answer, and at once if it did not a moment ago.
+    """
+    from huggingface_hub.utils.logging import get_logger
+
+    global _silence
+    if _silence is not None and time.monotonic() < _silence[0]:
+        raise HubUnavailable(_silence[1])
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(question())
+        except BaseException as error:
+            errors.append(error)
+
+    for handler in get_logger().handlers:
+        handler.addFilter(_is_not_ours)
+    thread = threading.Thread(target=run, name=_THREAD, daemon=True)
+    thread.start()
+    thread.join(DEADLINE_SECONDS)
+    if results:
+        return results[0]
+    if errors and _is_an_answer(errors[0]):
+        raise translate(errors[0]) from None
+    problem = translate(errors[0]) if errors else HubUnavailable("the Hub did not answer in time")
+    _silence = (time.monotonic() + _SILENCE_SECONDS, str(problem))
+    raise problem from None
+
+
+def time_left(until: float) -> float:
+    """Seconds until a time of the monotonic clock, for a client that takes 0 for no limit."""
+    return max(0.01, until - time.monotonic())
+
+
+def _is_an_answer(error: BaseException) -> bool:
+    """Whether something answered, however badly."""
+    return not isinstance(translate(error), HubUnavailable) or hasattr(error, "response")
+
+
+def _is_not_ours(record: LogRecord) -> bool:
+    """Keeps huggingface_hub's warnings about retries off the terminal: the caller has moved on."""
+    return record.threadName != _THREAD
