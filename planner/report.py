@@ -6,12 +6,14 @@ Sizes are bytes, times seconds, rates tokens per second.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from hardware_db import Gpu, Rig
 from model_cards import ModelCard
+from model_cards.sources.search import Found
 from planner.command.render import render_command
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Quantity
@@ -467,12 +469,39 @@ class ModelsReport(StrictModel):
     models: list[ModelReport]
 
 
+class FoundReport(StrictModel):
+    """A model that a search found; null is not known."""
+
+    id: str
+    source: Literal["hub", "bundled"]
+    bundled: bool
+    parameters: int | None
+    license: str | None
+    gated: bool
+    downloads: int | None
+
+    @classmethod
+    def of(cls, found: Found) -> FoundReport:
+        """From the library's value."""
+        return cls.model_validate(asdict(found))
+
+
+class SearchReport(StrictModel):
+    """`vplan models search --json`. `problem`: why the Hub's part is missing."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["search"] = "search"
+    models: list[FoundReport]
+    problem: str | None
+
+
 REPORTS: dict[str, type[BaseModel]] = {
     "ranking": RankingReport,
     "model-on-rig": ModelOnRigReport,
     "rigs": RigsReport,
     "gpus": GpusReport,
     "models": ModelsReport,
+    "search": SearchReport,
 }
 
 

@@ -45,6 +45,15 @@ class Kept:
         assert card.built_from is not None
         return cls(card.model_id, card.origin, date.today(), *card.built_from)
 
+    def says_the_same(self, other: Kept) -> bool:
+        """Whether nothing that a plan could depend on differs."""
+        mine, theirs = _written(self), _written(other)
+        return all(
+            mine.get(key) == theirs.get(key)
+            for key in mine.keys() | theirs.keys()
+            if key not in ("fetched", "origin")
+        )
+
     def card(self, kind: str | None = None) -> ModelCard:
         """The card; `kind` is what to call its origin, the source it was read from if None."""
         origin = self.origin

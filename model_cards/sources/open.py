@@ -58,12 +58,13 @@ def refresh_card(reference: str) -> ModelCard:
         return open_folder(reference)
     from model_cards.sources.hub import open_online
 
-    name, _, revision = reference.partition("@")
-    if not _HUB_ID.fullmatch(name):
+    name, at, revision = reference.partition("@")
+    if not _HUB_ID.fullmatch(name) or (at and not revision):
         raise UnknownModel(f"{shorten(reference)} is neither a folder nor a Hub model id")
     if is_offline():
-        raise HubUnavailable("offline (HF_HUB_OFFLINE is set)")
-    return open_online(name, revision or None)
+        raise HubUnavailable("the Hub cannot be asked: HF_HUB_OFFLINE is set")
+    entry = find_entry(name)
+    return open_online(entry.model_id if entry is not None else name, revision or None)
 
 
 def _open(name: str, model_id: str, revision: str | None, offline: bool) -> ModelCard:

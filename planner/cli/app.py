@@ -21,6 +21,8 @@ _COMMANDS: Final[dict[str, dict[str, Any]]] = {
     "recommend": {}, "check": _WRAPS, "diagnose": {}, "gpus": {}, "models": {}, "schema": {},
     "tui": {}, "validate": _WRAPS,
 }  # fmt: skip
+# Second words that are commands of their own, each in a module "first_second".
+_BELOW: Final = {"models": ("add", "search", "update")}
 
 
 def _version(value: bool) -> None:
@@ -59,12 +61,23 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     )
     app.callback(invoke_without_command=True)(_main)
-    first = next(iter(arguments), "")
+    first, second = (*arguments[:2], "", "")[:2]
+    if second in _BELOW.get(first, ()):
+        app.add_typer(_group(first, second), name=first)
+        return app
     alone = [name for name in (first,) if name in _COMMANDS]
     for name in () if first == "--version" else alone or _COMMANDS:
         function = getattr(import_module(f"planner.cli.{name}"), name)
         app.command(context_settings=_COMMANDS[name] or None)(function)
     return app
+
+
+def _group(first: str, second: str) -> typer.Typer:
+    """`vplan FIRST` with the one command that is asked for below it."""
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback()(lambda: None)
+    group.command(second)(getattr(import_module(f"planner.cli.{first}_{second}"), second))
+    return group
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hardware_db import Gpu, UnknownGpu, all_gpus, find_gpu
+from hardware_db.selection import SORTS, GpuSelection
 from planner.cli.console import print_json, say, show
 from planner.cli.format import gib
 
@@ -16,15 +17,31 @@ def gpus(
         str | None,
         typer.Argument(help='A GPU ("4090", "h100 sxm") or part of a name; all if left out.'),
     ] = None,
+    vendor: Annotated[str | None, typer.Option(help="nvidia, amd or intel.")] = None,
+    min_memory: Annotated[str | None, typer.Option(help='At least so much: "24GiB".')] = None,
+    max_memory: Annotated[str | None, typer.Option(help='At most so much: "48GiB".')] = None,
+    capability: Annotated[
+        str | None, typer.Option(help='At least this compute capability: "8.9", "sm_90".')
+    ] = None,
+    sort: Annotated[str, typer.Option(help=f"By {', '.join(SORTS)}.")] = "name",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the GPUs vplan knows, or show one with its sources."""
+    selection = GpuSelection.of(
+        vendor=vendor,
+        min_memory=min_memory,
+        max_memory=max_memory,
+        capability=capability,
+        sort=sort,
+    )
     found, note = _find(name) if name is not None else (list(all_gpus()), None)
+    if selection != GpuSelection():
+        found = selection.select(_named(name))
     if as_json:
         from planner.report import GpuReport, GpusReport
 
         print_json(GpusReport(gpus=[GpuReport.of(gpu) for gpu in found]))
-    elif name is not None and len(found) == 1:
+    elif name is not None and len(found) == 1 and selection == GpuSelection():
         if note:
             say(f"Note: {note}")
         _show(found[0])
@@ -37,12 +54,17 @@ def _find(name: str) -> tuple[list[Gpu], str | None]:
     try:
         match = find_gpu(name)
     except UnknownGpu:
-        part = name.strip().lower()
-        found = [gpu for gpu in all_gpus() if part in gpu.slug or part in gpu.name.lower()]
-        if not part or not found:
+        found = _named(name)
+        if not name.strip() or not found:
             raise
         return found, None
     return [match.gpu], match.note
+
+
+def _named(name: str | None) -> list[Gpu]:
+    """Those whose names it is part of."""
+    part = (name or "").strip().lower()
+    return [gpu for gpu in all_gpus() if part in gpu.slug or part in gpu.name.lower()]
 
 
 def _list(found: list[Gpu]) -> None:

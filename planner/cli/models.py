@@ -1,8 +1,8 @@
-"""`vplan models`: the bundled catalogue, and what one checkpoint holds."""
+"""`vplan models`: the known models, and what one checkpoint holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 import typer
@@ -11,8 +11,10 @@ from model_cards import ModelCard, open_card
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ANY_LENGTH
 from model_cards.errors import CardError
-from model_cards.sources.bundled import entries, open_bundled
-from planner.cli.console import print_json, say, show
+from model_cards.selection import SORTS, USES, ModelSelection
+from model_cards.sources import user_catalogue
+from model_cards.sources.bundled import entries, find_entry, open_bundled
+from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, short_count
 
 _FULL: Final = "32bit"
@@ -22,48 +24,101 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A Hub id or a folder to show; part of a name to list; all if left out."
+            help="A Hub id, ID@REVISION or a folder to show; part of a name to list; all if "
+            "left out."
         ),
+    ] = None,
+    architecture: Annotated[
+        str | None, typer.Option("--architecture", "-a", help="Part of its class or model_type.")
+    ] = None,
+    weight_format: Annotated[
+        str | None, typer.Option("--format", "-f", help='Of the weights: "fp8", "int4", "awq".')
+    ] = None,
+    min_params: Annotated[str | None, typer.Option(help='At least so many: "7B".')] = None,
+    max_params: Annotated[str | None, typer.Option(help='At most so many: "32B".')] = None,
+    license: Annotated[
+        str | None, typer.Option("--license", "-l", help='Part of its licence: "apache".')
+    ] = None,
+    use: Annotated[
+        str | None, typer.Option("--use", "-u", help=f"What it is for: {', '.join(USES)}.")
+    ] = None,
+    sort: Annotated[str, typer.Option(help=f"By {', '.join(SORTS)}.")] = "name",
+    revision: Annotated[
+        str | None, typer.Option(help="A branch, tag or commit of the model to show.")
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the bundled models, or show what a checkpoint holds."""
+    """List the known models, or show what a checkpoint holds.
+
+    vplan models search TEXT asks the Hub too; vplan models add MODEL keeps one in your own
+    catalogue, and vplan models update reads those anew (each has its --help).
+    """
+    selection = ModelSelection.of(
+        architecture=architecture,
+        weight_format=weight_format,
+        min_parameters=min_params,
+        max_parameters=max_params,
+        license=license,
+        use=use,
+        sort=sort,
+    )
+    chosen = selection != ModelSelection()
+    kept = _kept()
+    ids = {i.lower(): i for i in (*_ids(), *kept)}
     if name is not None:
-        listed = [i for i in _ids(drafts=True) if name.lower() in i.lower()]
-        exact = any(i.lower() == name.lower() for i in listed)
-        if exact or not listed or "/" in name:
-            card = open_card(name, offline=offline)
+        listed = [i for i in ids.values() if name.lower() in i.lower()]
+        exact = name.lower() in ids
+        if revision is not None or (not chosen and (exact or not listed or "/" in name)):
+            card = open_card(name, revision=revision, offline=offline)
             if as_json:
                 _print_json([card])
             else:
                 _show(card)
             return
     else:
-        listed = _ids()
-    cards = list(_bundled(listed))
+        heads = use == "draft"
+        listed = [i for i in ids.values() if i in kept or heads or not _drafts(i)]
+    names = {id(card): name for name, card in kept.items()}
+    cards = selection.select(_cards(listed, kept))
     if as_json:
         _print_json(cards)
     else:
-        _list(cards)
-        if name is None:
-            heads = len(_ids(drafts=True)) - len(listed)
-            say(f"Not listed: {heads} drafts for speculative decoding; part of a name finds them.")
+        _list(cards, names)
+        hidden = len(ids) - len(listed)
+        if name is None and hidden and not chosen:
+            say(f"Not listed: {hidden} drafts for speculative decoding; part of a name finds them.")
 
 
-def _ids(*, drafts: bool = False) -> list[str]:
-    return [entry.model_id for entry in entries() if drafts or entry.kind != "draft"]
+def _ids() -> list[str]:
+    return [entry.model_id for entry in entries()]
 
 
-def _bundled(ids: list[str]) -> Iterator[ModelCard]:
-    """Cards of the bundled models, as far as a card can be made of what is bundled."""
-    for model_id in ids:
+def _cards(names: list[str], kept: Mapping[str, ModelCard]) -> Iterator[ModelCard]:
+    """Cards of known models, as far as a card can be made of what is bundled."""
+    for name in names:
         try:
-            card = open_bundled(model_id)
+            card = kept[name] if name in kept else open_bundled(name)
         except CardError:
             continue
         if card is not None:
             yield card
+
+
+def _drafts(model_id: str) -> bool:
+    entry = find_entry(model_id)
+    return entry is not None and entry.kind == "draft"
+
+
+def _kept() -> dict[str, ModelCard]:
+    """Cards of the user's own catalogue by name; what is broken is told on stderr."""
+    found = {}
+    for member in user_catalogue.members():
+        if isinstance(member, user_catalogue.SetAside):
+            fail(str(member))
+        else:
+            found[member.name] = member.card()
+    return found
 
 
 def _print_json(cards: list[ModelCard]) -> None:
@@ -72,7 +127,8 @@ def _print_json(cards: list[ModelCard]) -> None:
     print_json(ModelsReport(models=[ModelReport.of(card) for card in cards]))
 
 
-def _list(cards: list[ModelCard]) -> None:
+def _list(cards: list[ModelCard], names: Mapping[int, str]) -> None:
+    """A table of cards; `names` are those of the user's own, by the card's identity."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -83,16 +139,17 @@ def _list(cards: list[ModelCard]) -> None:
     table.add_column("")
     for card in cards:
         table.add_row(
-            card.model_id,
+            names.get(id(card), card.model_id),
             short_count(card.parameters),
             _stored_as(card),
             gib(card.weight_bytes),
-            "" if card.exact else "~",
+            ("" if card.exact else "~") + ("+" if id(card) in names else ""),
         )
     show(table)
+    own = " + in your own catalogue." if names else ""
     say(
         f"\n{len(cards)} models. ~ estimated: its architecture or layout is not modelled module by "
-        "module. vplan models NAME shows one."
+        f"module.{own} vplan models NAME shows one."
     )
 
 

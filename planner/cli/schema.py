@@ -13,8 +13,8 @@ def schema(
     report: Annotated[
         str | None,
         typer.Argument(
-            help="ranking, model-on-rig, rigs, check, diagnosis, validation, gpus or models; "
-            "else all."
+            help="ranking, model-on-rig, rigs, check, diagnosis, validation, gpus, models "
+            "or search; else all."
         ),
     ] = None,
 ) -> None:

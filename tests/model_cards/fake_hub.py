@@ -17,8 +17,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import _http
 
 _SEARCH = "/api/models"
 _INFO = re.compile(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?$")
@@ -42,9 +47,10 @@ class Repo:
     def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
         """Commit and files of a revision by its name or commit."""
         for name, files in {"main": self.files, **self.tags}.items():
-            commit = hashlib.sha1(name.encode()).hexdigest()
+            held = {path: _bytes(content) for path, content in files.items()}
+            commit = hashlib.sha1(repr((name, held)).encode()).hexdigest()
             if revision in (name, commit):
-                return commit, {path: _bytes(content) for path, content in files.items()}
+                return commit, held
         return None
 
 
@@ -109,6 +115,45 @@ def serving() -> Iterator[FakeHub]:
         hub.closing.set()
         hub.shutdown()
         hub.server_close()
+
+
+@contextmanager
+def connected(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A server that huggingface_hub, in this process, takes for the Hub."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as server:
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("model_cards.sources.hub_client._silence", None)
+        _keep_session_from(set(threading.enumerate()), monkeypatch)
+        yield server
+
+
+def away_from_the_user(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """huggingface_hub as with HF_HUB_OFFLINE=1, no token and folders of its own.
+
+    It reads its environment when it is imported, so what it read is replaced.
+    """
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(home / name.lower()))
+
+
+def _keep_session_from(others: set[threading.Thread], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that a test before left retrying would close the session that all share."""
+    close = _http.close_session
+
+    def close_own() -> None:
+        if threading.current_thread() not in others:
+            close()
+
+    monkeypatch.setattr(_http, "close_session", close_own)
 
 
 class _Handler(BaseHTTPRequestHandler):

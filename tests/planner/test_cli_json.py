@@ -34,7 +34,8 @@ REPORTS = {
                         ("--gpu", "2x4090", "--offline", "vllm serve Qwen/Qwen3-14B -tp 4"),
                         ("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-14B")]),
 }  # fmt: skip
-ELSEWHERE = {"diagnosis", "validation"}  # of what really happened: test_diagnose, test_validate
+# Of what really happened, or of a Hub: test_diagnose, test_validate, test_cli_own_models.
+ELSEWHERE = {"diagnosis", "search", "validation"}
 CASES = [(report, arguments) for report, (_, every) in REPORTS.items() for arguments in every]
 
 

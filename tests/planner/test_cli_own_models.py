@@ -1,0 +1,184 @@
+"""`vplan models search`, `add` and `update`: the user's own catalogue, with a Hub on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from checkpoint_files import header, llama_tensors
+from fake_hub import Answer, FakeHub, Repo, away_from_the_user, connected
+from program import Run
+from tiny_models import LLAMA, LLAMA_PARAMETERS, llama
+
+from model_cards import open_card
+from model_cards.sources import bundled, user_catalogue
+from planner.cli.app import run
+
+Vplan = Callable[..., Run]
+FILES = {"config.json": LLAMA, "model.safetensors": header(llama_tensors(LLAMA))}
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    away_from_the_user(monkeypatch, tmp_path / "home")
+    with connected(monkeypatch) as server:
+        server.repos["org/tiny"] = Repo(dict(FILES), {"BF16": LLAMA_PARAMETERS})
+        yield server
+
+
+@pytest.fixture
+def vplan(hub: FakeHub, capsys: pytest.CaptureFixture[str]) -> Vplan:
+    def vplan(*arguments: str) -> Run:
+        capsys.readouterr()
+        status = run(arguments)
+        printed = capsys.readouterr()
+        return Run(status, printed.out, printed.err)
+
+    return vplan
+
+
+def test_a_kept_model_needs_no_hub(hub: FakeHub, vplan: Vplan) -> None:
+    added = vplan("models", "add", "org/tiny")
+    assert (added.status, added.err) == (0, "")
+    assert "org/tiny is kept" in added.out
+    hub.answers["/"] = Answer(503)
+    hub.requests.clear()
+    for name in ("org/tiny", "ORG/Tiny"):
+        card = open_card(name)
+        assert (card.origin.kind, card.model_id, card.exact) == ("kept", "org/tiny", True)
+        assert (card.parameters, card.checkpoint_bytes) == (LLAMA_PARAMETERS, 2 * LLAMA_PARAMETERS)
+    assert hub.requests == []
+    listed = vplan("models", "tiny", "--json")
+    ids = [model["id"] for model in json.loads(listed.out)["models"]]
+    assert "org/tiny" in ids
+    assert "org/tiny" in vplan("models").out
+
+
+def test_an_update_reads_it_anew(hub: FakeHub, vplan: Vplan) -> None:
+    vplan("models", "add", "org/tiny")
+    same = vplan("models", "update")
+    assert (same.status, "org/tiny: unchanged" in same.out) == (0, True)
+    hub.repos["org/tiny"].files["config.json"] = llama(max_position_embeddings=256)
+    changed = vplan("models", "update", "org/tiny")
+    assert (changed.status, "org/tiny: changed" in changed.out) == (0, True)
+    assert open_card("org/tiny").max_model_len == 256
+
+
+def test_an_update_that_fails_changes_nothing(hub: FakeHub, vplan: Vplan) -> None:
+    vplan("models", "add", "org/tiny")
+    hub.answers["/api/models"] = Answer(503)
+    failed = vplan("models", "update")
+    assert (failed.status, failed.out) == (1, "")
+    assert failed.err == (
+        "vplan: org/tiny: the Hub did not answer (its server fails, status 503); unchanged\n"
+    )
+    assert open_card("org/tiny").origin.kind == "kept"
+
+
+def test_the_bundled_snapshot_is_never_written_to(hub: FakeHub, vplan: Vplan) -> None:
+    files = sorted((Path(bundled.__file__).parents[1] / "data").iterdir())
+    before = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+    hub.repos["Qwen/Qwen3-8B"] = Repo({"config.json": LLAMA}, {"BF16": LLAMA_PARAMETERS})
+    assert vplan("models", "add", "qwen/qwen3-8b").status == 0
+    assert vplan("models", "update").status == 0
+    assert open_card("Qwen/Qwen3-8B").parameters == LLAMA_PARAMETERS
+    assert [hashlib.sha256(file.read_bytes()).digest() for file in files] == before
+
+
+def test_a_revision_is_kept_beside_the_model(hub: FakeHub, vplan: Vplan) -> None:
+    hub.repos["org/tiny"].tags = {"v2": {"config.json": llama(max_position_embeddings=256)}}
+    vplan("models", "add", "org/tiny")
+    assert "org/tiny@v2 is kept" in vplan("models", "add", "org/tiny@v2").out
+    hub.answers["/"] = Answer(503)
+    assert open_card("org/tiny").max_model_len == 64
+    assert open_card("org/tiny@v2").max_model_len == 256
+    assert open_card("org/tiny", revision="v2").origin.revision == "v2"
+
+
+def test_a_folder_is_kept_by_its_name(hub: FakeHub, vplan: Vplan, tmp_path: Path) -> None:
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA))
+    assert "my-model is kept" in vplan("models", "add", str(folder)).out
+    assert open_card("my-model").model_id == str(folder)
+    named = vplan("models", "add", str(folder), "--name", "mine")
+    assert "mine is kept" in named.out
+    assert f"vllm serve {folder}" in vplan("recommend", "--gpu", "4090", "--model", "mine",
+                                           "--context", "64", "--prompt-tokens", "16",
+                                           "--output-tokens", "16").out  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(llama(max_position_embeddings=256)))
+    assert "mine: changed" in vplan("models", "update", "mine").out
+    bad = vplan("models", "add", str(folder), "--name", "../mine")
+    assert (bad.status, bad.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff\x00", b"{}", b'{"format":9}', b"[" * 99_999,
+     b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
+     b'"config":{}}',
+     b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
+     b'"config":{"architectures":["X"]},"tensors":[["BF16",[1],["a.{0-99999999999}"]]]}'],
+)  # fmt: skip
+def test_a_broken_file_is_set_aside(vplan: Vplan, content: bytes) -> None:
+    vplan("models", "add", "org/tiny")
+    (file,) = user_catalogue.folder().iterdir()
+    file.write_bytes(content)
+    listed = vplan("models", "tiny")
+    assert listed.status == 0
+    assert listed.err.count("\n") == 1
+    assert f"{file.name}.broken" in listed.err
+    assert [each.name for each in user_catalogue.folder().iterdir()] == [f"{file.name}.broken"]
+    assert vplan("models", "tiny").err == ""
+
+
+def test_a_broken_file_does_not_stop_a_plan(vplan: Vplan) -> None:
+    vplan("models", "add", "org/tiny")
+    (file,) = user_catalogue.folder().iterdir()
+    file.write_text("{")
+    card = open_card("org/tiny")
+    assert card.origin.kind == "cache"
+    assert "is broken" in card.notes[-1]
+
+
+def test_search(hub: FakeHub, vplan: Vplan) -> None:
+    hub.repos["org/qwen3-tiny"] = Repo(dict(FILES), {"BF16": LLAMA_PARAMETERS}, gated=True)
+    found = vplan("models", "search", "qwen3", "--json", "--limit", "200")
+    printed = json.loads(found.out)
+    jsonschema.validate(printed, json.loads(vplan("schema", "search").out))
+    models = printed["models"]
+    assert models[0] == {
+        "id": "org/qwen3-tiny", "source": "hub", "bundled": False, "license": "apache-2.0",
+        "parameters": LLAMA_PARAMETERS, "gated": True, "downloads": 1,
+    }  # fmt: skip
+    assert any(model["id"] == "Qwen/Qwen3-8B" for model in models)
+    assert "org/qwen3-tiny" in vplan("models", "search", "QWEN3").out
+    nothing = vplan("models", "search", "no-such-name")
+    assert (nothing.status, nothing.out) == (1, "")
+
+
+def test_search_without_a_hub(hub: FakeHub, vplan: Vplan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model_cards.sources.hub_client.DEADLINE_SECONDS", 0.4)
+    hub.answers["/api/models"] = Answer(429, headers={"Retry-After": "9"})
+    found = vplan("models", "search", "qwen3 fp8")
+    assert (found.status, found.err) == (0, "")
+    assert "Qwen/Qwen3-8B-FP8" in found.out
+    assert "The Hub was not searched: the Hub" in found.out
+    assert vplan("models", "search", "qwen3", "--offline").status == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("add",), ("add", ""), ("add", "a b"), ("add", "org/none"), ("add", "org/tiny@"),
+     ("add", "/no/folder"), ("add", "org/tiny", "--name", "x"), ("search",), ("search", " "),
+     ("search", "x", "--limit", "0"), ("update", "org/tiny"), ("update",), ("update", "\x1b[2J")],
+    ids=" ".join,
+)  # fmt: skip
+def test_wrong_input(vplan: Vplan, arguments: tuple[str, ...]) -> None:
+    said = vplan("models", *arguments)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
+    assert said.err[:-1].isprintable()
