@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,6 +12,9 @@ from hardware_db import find_rig
 from planner.cli.console import fail, print_json
 from planner.cli.status import Status
 from planner.errors import PlanError
+
+if TYPE_CHECKING:
+    from planner.command.parse import ServeCommand
 
 _STATUS: Final = {"yes": Status.YES, "no": Status.NO, "risky": Status.RISKY}
 
@@ -21,8 +25,11 @@ def check(
         typer.Argument(help='The command after "--", or as one quoted text; "-" reads it.'),
     ] = None,
     gpu: Annotated[
-        str, typer.Option("--gpu", "-g", help="The hardware, as recommend takes it.")
-    ] = "auto",
+        str | None,
+        typer.Option(
+            "--gpu", "-g", help="The hardware, as recommend takes it.", show_default="auto"
+        ),
+    ] = None,
     free_memory: Annotated[
         str | None, typer.Option(help='What is free on each GPU, for example "21GiB".')
     ] = None,
@@ -32,6 +39,9 @@ def check(
     vllm_version: Annotated[
         str | None,
         typer.Option(help="The vLLM release; else the image's, the installed, the newest."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="A plan file of vplan tui, instead of a command.")
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -45,16 +55,18 @@ def check(
     not, 3 it may.
     """
     from planner.cli.verdict import print_verdict  # what only this command needs
-    from planner.command.parse import read_command
     from planner.diagnosis.check import check_command
 
-    words = command or []
-    if words in ([], ["-"]):
-        if not words and sys.stdin.isatty():
-            raise PlanError("give a command: vplan check -- vllm serve MODEL ...")
-        words = [sys.stdin.read()]
-    parsed = read_command(words, vllm_version)
-    rig = find_rig(gpu, free_memory=free_memory, reserve=reserve)
+    if plan is None:
+        parsed = _read(command or [], vllm_version)
+    elif command:
+        raise PlanError("give a plan file or a command, not both")
+    else:
+        from planner.plan_file import as_command, read_plan
+
+        file = read_plan(plan)
+        parsed, gpu = as_command(file, vllm_version), gpu or file.gpu
+    rig = find_rig(gpu or "auto", free_memory=free_memory, reserve=reserve)
     result = check_command(parsed, rig, offline=offline)
     if as_json:
         from planner.diagnosis.report import CheckReport
@@ -64,6 +76,17 @@ def check(
         print_verdict(result)
         _complain(result.answer.value)
     return _STATUS[result.answer.value]
+
+
+def _read(words: list[str], release: str | None) -> ServeCommand:
+    """The command, from standard input where none is given."""
+    from planner.command.parse import read_command
+
+    if words in ([], ["-"]):
+        if not words and sys.stdin.isatty():
+            raise PlanError("give a command: vplan check -- vllm serve MODEL ...")
+        words = [sys.stdin.read()]
+    return read_command(words, release)
 
 
 def _complain(answer: str) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -32,12 +29,12 @@ def diagnose(
     Any part of a log of 0.8 or newer will do. Exit status: 0 it served or still starts, 4 the
     launch failed, 2 nothing of vLLM is in it.
     """
-    from planner.launch.log import read_log
+    from planner.launch.log import open_log, read_log
 
-    with _lines(log) as lines:
+    with open_log(log) as lines:
         launches = read_log(lines)
     facts = launches[-1]
-    if facts.reached is None and facts.failure is None and not facts.ranks:
+    if not facts.tells_of_a_launch:
         raise PlanError(f"{log}: no line of a vLLM start is in it")
     if as_json:
         from planner.launch.log_report import DiagnosisReport
@@ -51,29 +48,6 @@ def diagnose(
 
     fail(f"the launch failed: {explain(facts.failure).meaning}")
     return Status.LAUNCH_FAILED
-
-
-@contextmanager
-def _lines(name: str) -> Iterator[Iterator[str]]:
-    """The lines of a file or of standard input, in whatever encoding a shell wrote them."""
-    if name == "-":
-        yield _decoded(sys.stdin.buffer)
-        return
-    try:
-        file = open(name, "rb")  # noqa: SIM115
-    except OSError as error:
-        raise PlanError(f"{name} cannot be read: {error.strerror}") from None
-    with file:
-        yield _decoded(file)
-
-
-def _decoded(stream: BinaryIO) -> Iterator[str]:
-    import io
-
-    buffered = io.BufferedReader(stream)  # type: ignore[type-var]
-    wide = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
-    encoding = "utf-16" if wide else "utf-8-sig"
-    return io.TextIOWrapper(buffered, encoding=encoding, errors="replace")
 
 
 def _print(facts: LaunchFacts, launches: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,11 +35,15 @@ def recommend(
         typer.Option("--context", "-c", help="Tokens one request may grow to."),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", "-n", help="Requests at the same time.")
-    ] = 1,
+        int | None,
+        typer.Option("--concurrency", "-n", help="Requests at the same time.", show_default="1"),
+    ] = None,
     use_case: Annotated[
-        str, typer.Option("--use-case", "-u", help=f"One of {', '.join(USE_CASES)}.")
-    ] = "chat",
+        str | None,
+        typer.Option(
+            "--use-case", "-u", help=f"One of {', '.join(USE_CASES)}.", show_default="chat"
+        ),
+    ] = None,
     prompt_tokens: Annotated[
         int | None, typer.Option(help="Prompt length, instead of the use case's.")
     ] = None,
@@ -55,6 +60,13 @@ def recommend(
         str | None,
         typer.Option(help="The vLLM release; the installed one, else the newest known."),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="A plan file: its hardware, model, release, load and context, where no option "
+            "says otherwise."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(help="Rows of the ranking.")] = 12,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -65,6 +77,16 @@ def recommend(
     and --model: the settings for that model. With --model alone: on this machine's GPUs, or if
     there are none, which GPU it needs.
     """
+    if plan is not None:
+        from planner.plan_file import read_plan
+
+        file = read_plan(plan)
+        gpu, model, vllm_version = gpu or file.gpu, model or file.model, vllm_version or file.vllm
+        use_case = file.use_case if use_case is None else use_case
+        concurrency = file.concurrency if concurrency is None else concurrency
+        context = file.context if context is None else context
+    use_case = "chat" if use_case is None else use_case
+    concurrency = 1 if concurrency is None else concurrency
     release = find_release(vllm_version)
     typical = use_case_workload(use_case, concurrency)
     workload = Workload(

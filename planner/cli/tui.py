@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,6 +15,9 @@ from hardware_db import HardwareError, find_rig
 from planner.cli.status import Status
 from planner.engine.releases import find_release
 from planner.errors import PlanError
+
+if TYPE_CHECKING:
+    from planner.settings import Settings
 
 _USUAL_GPU: Final = "rtx-4090"
 _USUAL_MODEL: Final = "Qwen/Qwen3-8B"
@@ -34,34 +37,48 @@ def tui(
     vllm_version: Annotated[
         str | None, typer.Option(help="The vLLM release; the installed one, else the newest.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, not where the last session ended.")
+    ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
 ) -> int:
-    """Plan by turning knobs, in a terminal."""
-    _need_terminal()
-    from planner.engine_config import EngineConfig
-    from planner.recommendation.requirements import DEFAULT_CONTEXT
-    from planner.tui.app import VplanApp  # Textual, which nothing else needs
-    from planner.tui.plan_file import read_plan
-    from planner.tui.settings import Settings
+    """Plan by turning knobs, in a terminal.
 
-    if file is not None:
-        settings = read_plan(file)
-    else:
-        config = EngineConfig(max_model_len=DEFAULT_CONTEXT if model is None else None)
-        rig = "auto" if gpu is None and _has_gpu() else _USUAL_GPU
-        settings = Settings(rig, _USUAL_MODEL, find_release().name, config)
-    settings = replace(
-        settings,
-        gpu=gpu or settings.gpu,
-        model=model or settings.model,
-        vllm=find_release(vllm_version).name if vllm_version else settings.vllm,
-    )
-    find_rig(settings.gpu)  # says what is wrong with it before the screen is taken
+    Begins where the last session ended, unless a file, hardware, a model or a release is given.
+    """
+    _need_terminal()
+    from planner.plan_file import read_plan
+    from planner.tui.app import VplanApp  # Textual, which nothing else needs
+    from planner.tui.session import restore
+
+    settings, greeting = None, ""
+    if file is None and not (fresh or gpu or model or vllm_version):
+        settings, greeting = restore()
+    if settings is None:
+        settings = read_plan(file) if file is not None else _usual(gpu, model)
+        settings = replace(
+            settings,
+            gpu=gpu or settings.gpu,
+            model=model or settings.model,
+            vllm=find_release(vllm_version).name if vllm_version else settings.vllm,
+        )
+        find_rig(settings.gpu)  # says what is wrong with it before the screen is taken
     gc.freeze()  # what was imported stays
     gc.enable()  # it may run for days
-    app = VplanApp(settings, path=file, offline=offline)
+    app = VplanApp(settings, path=file, offline=offline, greeting=greeting)
     app.run()
     return app.return_code or Status.YES
+
+
+def _usual(gpu: str | None, model: str | None) -> Settings:
+    """What to begin with: a small model, on the hardware here or on a common one."""
+    from planner.engine_config import EngineConfig
+    from planner.recommendation.requirements import DEFAULT_CONTEXT
+    from planner.settings import Settings
+
+    config = EngineConfig(max_model_len=DEFAULT_CONTEXT if model is None else None)
+    here = "auto" if gpu is None and _has_gpu() else _USUAL_GPU
+    return Settings(gpu or here, model or _USUAL_MODEL, find_release().name, config)
 
 
 def is_terminal() -> bool:

@@ -160,6 +160,11 @@ class LaunchFacts:
         return max((milestone for milestone, _ in self.milestones), default=None)
 
     @property
+    def tells_of_a_launch(self) -> bool:
+        """Whether there was anything of vLLM's in the log."""
+        return self.reached is not None or self.failure is not None or bool(self.ranks)
+
+    @property
     def is_ready(self) -> bool:
         """Whether it served, at some time."""
         return any(milestone is Milestone.READY for milestone, _ in self.milestones)

@@ -6,12 +6,16 @@ process, a container's name, colours) only tells ranks and times apart.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
+from planner.errors import PlanError
 from planner.launch.facts import (
     Failure,
     FailureKind,
@@ -66,6 +70,30 @@ class LogReader:
     def facts(self) -> LaunchFacts:
         """The last launch."""
         return self._launches[-1].facts()
+
+
+@contextmanager
+def open_log(name: str) -> Iterator[Iterator[str]]:
+    """The lines of a file, or of standard input for "-", in whatever encoding a shell wrote them.
+
+    Raises `PlanError` for what cannot be read.
+    """
+    if name == "-":
+        yield _decoded(sys.stdin.buffer)
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise PlanError(f"{name} cannot be read: {error.strerror}") from None
+    with file:
+        yield _decoded(file)
+
+
+def _decoded(stream: BinaryIO) -> Iterator[str]:
+    buffered = io.BufferedReader(stream)  # type: ignore[type-var]
+    wide = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+    encoding = "utf-16" if wide else "utf-8-sig"
+    return io.TextIOWrapper(buffered, encoding=encoding, errors="replace")
 
 
 def read_log(lines: Iterable[str]) -> tuple[LaunchFacts, ...]:

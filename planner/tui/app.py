@@ -7,11 +7,13 @@ from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import Paste
 
+from planner.settings import Settings
+from planner.tui.documents import Documents
 from planner.tui.library import Library
 from planner.tui.screens.help import HelpScreen
 from planner.tui.screens.plan import PlanScreen
-from planner.tui.settings import Settings
 from planner.tui.themes import DARK, LIGHT
 
 
@@ -32,18 +34,31 @@ class VplanApp(App[None]):
     ]
 
     def __init__(
-        self, settings: Settings, *, path: Path | None = None, offline: bool = False
+        self,
+        settings: Settings,
+        *,
+        path: Path | None = None,
+        offline: bool = False,
+        greeting: str = "",
     ) -> None:
         super().__init__()
-        self._settings, self._path = settings, path
-        self.library = Library(offline=offline)
+        self._plan = PlanScreen(settings, Library(offline=offline), path)
+        self._documents = Documents(self, self._plan)
+        self._greeting = greeting
 
     def on_mount(self) -> None:
         """Open the plan screen."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
-        self.push_screen(PlanScreen(self._settings, self.library, self._path))
+        self.push_screen(self._plan)
+        if self._greeting:
+            self.notify(self._greeting, severity="warning", timeout=20)
+
+    def on_paste(self, event: Paste) -> None:
+        """What is pasted or dropped, and no line of input took, is opened."""
+        event.stop()
+        self._documents.take(event.text)
 
     def action_theme(self) -> None:
         """Light or dark."""
@@ -52,3 +67,15 @@ class VplanApp(App[None]):
     def action_keys(self) -> None:
         """Show all keys."""
         self.push_screen(HelpScreen())
+
+    def action_save(self) -> None:
+        """Save the plan."""
+        self._documents.save()
+
+    def action_load(self) -> None:
+        """Open a plan file or a log."""
+        self._documents.open()
+
+    def action_paste(self) -> None:
+        """Ask for a command."""
+        self._documents.paste()

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Quantity
+
+# Pattern and style of the parts by their letters, of which each alone tells them apart.
+LOOKS: Final = {
+    "W": ("█", "$primary"),
+    "B": ("▓", "$accent"),
+    "A": ("▒", "$secondary"),
+    "N": ("░", "$warning"),
+    "G": ("▚", "$error"),
+    "K": ("≡", "$success"),
+    ".": ("·", "$foreground 50%"),
+    "?": ("?", "$foreground 70%"),  # in logs: not said what for
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +27,8 @@ class Part:
 
     letter: str
     pattern: str
-    name: str
     style: str
+    name: str
     size: Quantity
     source: str
 
@@ -26,15 +39,19 @@ def parts(memory: MemoryPlan) -> tuple[Part, ...]:
     graphs = "" if rank.graphs_counted else ", not counted by this release"
     cache = memory.kv_cache.num_blocks
     each = (
-        ("W", "█", "weights", "$primary", rank.weights, rank.weights.source),
-        ("B", "▓", "buffers", "$accent", Quantity.exact(rank.buffers.total), "kept after loading"),
-        ("A", "▒", "activation peak", "$secondary", rank.activation, rank.activation.source),
-        ("N", "░", "outside torch", "$warning", rank.non_torch, rank.non_torch.source),
-        ("G", "▚", "CUDA graphs", "$error", rank.cuda_graphs, rank.cuda_graphs.source + graphs),
-        ("K", "≡", "KV cache", "$success", rank.kv_cache, f"what is left: {cache:,} blocks"),
-        (".", "·", "left over", "$foreground 50%", memory.left_over, "not requested by vLLM"),
+        ("W", "weights", rank.weights, rank.weights.source),
+        ("B", "buffers", Quantity.exact(rank.buffers.total), "kept after loading"),
+        ("A", "activation peak", rank.activation, rank.activation.source),
+        ("N", "outside torch", rank.non_torch, rank.non_torch.source),
+        ("G", "CUDA graphs", rank.cuda_graphs, rank.cuda_graphs.source + graphs),
+        ("K", "KV cache", rank.kv_cache, f"what is left: {cache:,} blocks"),
+        (".", "left over", memory.left_over, "not requested by vLLM"),
     )
-    return tuple(Part(*row) for row in each if row[4].value)
+    return tuple(
+        Part(letter, *LOOKS[letter], name, size, source)
+        for letter, name, size, source in each
+        if size.value
+    )
 
 
 def counted(memory: MemoryPlan) -> tuple[Part, ...]:

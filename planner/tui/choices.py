@@ -15,8 +15,8 @@ from hardware_db import HardwareError, all_gpus, find_rig
 from model_cards.sources.bundled import entries, find_entry
 from model_cards.sources.local import looks_like_path
 from planner.cli.format import short_count
+from planner.settings import Settings
 from planner.tui.knobs import variants
-from planner.tui.settings import Settings
 
 _MOST: Final = 100
 _MOST_FOLDERS: Final = 500

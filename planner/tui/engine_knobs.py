@@ -8,9 +8,9 @@ from typing import Final
 
 from planner.engine_config import AUTO_LENGTH
 from planner.errors import PlanError
+from planner.settings import Settings
 from planner.tui.knob import POWERS, Knob, whole
 from planner.tui.outcome import Outcome
-from planner.tui.settings import Settings
 
 _SHORTEST_CONTEXT: Final = 512
 _SHORTEST_BATCH: Final = 256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.tui.settings import Settings
+from planner.settings import Settings
 
 _LONGEST = 500
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from planner.command.values import human_readable
 from planner.errors import PlanError
+from planner.settings import Settings
 from planner.tui.outcome import Outcome
-from planner.tui.settings import Settings
 
 POWERS: Final = tuple(2**exponent for exponent in range(24))
 

@@ -10,10 +10,10 @@ from hardware_db import find_rig
 from planner.engine.releases import find_release, known_releases
 from planner.errors import PlanError
 from planner.recommendation.variants import base_id, checkpoint_ids
+from planner.settings import Settings
 from planner.tui import engine_knobs
 from planner.tui.knob import POWERS, Knob, whole
 from planner.tui.outcome import Outcome
-from planner.tui.settings import Settings
 from planner.workload import USE_CASES
 
 

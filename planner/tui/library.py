@@ -8,7 +8,7 @@ from hardware_db import Rig, find_rig
 from model_cards import ModelCard, open_card
 from model_cards.sources.bundled import find_entry
 from planner.engine.releases import Release, find_release
-from planner.tui.settings import Settings
+from planner.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from planner.findings import Finding, Severity
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
+from planner.settings import Settings
 from planner.speed.serving import SpeedEstimate, predict_speed
 from planner.tui.library import Inputs
-from planner.tui.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

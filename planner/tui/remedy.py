@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.diagnosis.remedies import Remedy
-from planner.tui.settings import Settings
+from planner.settings import Settings
 
 
 def remedied(settings: Settings, remedy: Remedy) -> Settings:

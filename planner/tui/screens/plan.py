@@ -3,45 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import ScrollableContainer
 from textual.content import Content
-from textual.events import DescendantFocus, Paste
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
 
 from hardware_db import HardwareError
-from model_cards import CardError
 from planner.diagnosis.remedies import Remedy
 from planner.errors import PlanError
-from planner.tui import choices
+from planner.findings import Finding
+from planner.settings import Settings
 from planner.tui.background import in_background
 from planner.tui.capacity import capacity
 from planner.tui.history import History
-from planner.tui.knob import Knob, turn
 from planner.tui.library import Library
 from planner.tui.outcome import Outcome, judge, mend
-from planner.tui.pasted import Pasted, read_pasted
-from planner.tui.plan_file import read_plan, write_plan
 from planner.tui.remedy import remedied
-from planner.tui.screens.paste import PasteScreen
-from planner.tui.screens.path import PathScreen
-from planner.tui.screens.picker import Picker
 from planner.tui.screens.recommend import RecommendScreen
-from planner.tui.settings import Settings
+from planner.tui.session import keep
 from planner.tui.show import DIM, plain
-from planner.tui.widgets.knob_list import KnobList
-from planner.tui.widgets.knob_row import KnobRow
+from planner.tui.widgets.knob_list import WRONG_INPUT, KnobList
 from planner.tui.widgets.results import Results
 from planner.tui.widgets.verdict import VerdictPanel
 
-WRONG_INPUT = (HardwareError, CardError, PlanError, OSError)
-_SETTLES = 0.1  # seconds without a change before what takes longer than a plan is asked for
+_SETTLES: Final = 0.1  # seconds without a change before what takes longer than a plan is asked for
 
 
 class PlanScreen(Screen[None]):
@@ -53,11 +44,11 @@ class PlanScreen(Screen[None]):
         Binding("f", "fix", "fix"),
         Binding("c", "copy", "copy"),
         Binding("r", "recommend", "rank"),
-        Binding("p", "paste", "paste"),
         Binding("u,ctrl+z", "undo", "undo"),
         Binding("U,ctrl+y", "redo", "redo", show=False),
-        Binding("ctrl+s", "save", "save"),
-        Binding("ctrl+o", "load", "open", show=False),
+        Binding("p", "app.paste", "paste", show=False),
+        Binding("ctrl+s", "app.save", "save"),
+        Binding("ctrl+o", "app.load", "open", show=False),
         Binding("v", "next_tab", "view", show=False),
         Binding("w", "tab('why')", "why", show=False),
         Binding("pagedown", "scroll_by(1)", "scroll", show=False),
@@ -80,7 +71,7 @@ class PlanScreen(Screen[None]):
         yield Static(id="title")
         yield VerdictPanel(id="verdict")
         with ScrollableContainer(id="body", can_focus=False):
-            yield KnobList(id="knobs")
+            yield KnobList(self.settings, id="knobs")
             yield Results(id="results")
         yield Static(id="hint")
         yield Footer(show_command_palette=False)
@@ -102,6 +93,18 @@ class PlanScreen(Screen[None]):
         if self.history.change(settings):
             self.replan()
 
+    def open(
+        self, settings: Settings, path: Path | None = None, findings: tuple[Finding, ...] = ()
+    ) -> None:
+        """Take settings from elsewhere, with what was found in the command that they are from."""
+        if path is not None:
+            self.path = path
+        self.query_one(Results).show_pasted(findings)
+        if self.history.change(settings):
+            self.replan()
+        elif self.outcome is not None:
+            self._show(self.outcome)
+
     def replan(self) -> None:
         """Plan the settings there are: at once if everything is there, else when it is."""
         settings = self.settings
@@ -117,7 +120,7 @@ class PlanScreen(Screen[None]):
             self._show(judge(settings, inputs))
             return
         self.outcome = None
-        self._show_knobs()
+        self.show_settings()
         self.query_one(VerdictPanel).show_opening(settings.model)
         self._open(settings)
 
@@ -133,7 +136,7 @@ class PlanScreen(Screen[None]):
 
     def _show(self, outcome: Outcome) -> None:
         self.outcome, self._opened = outcome, outcome.settings
-        self._show_knobs()
+        self.show_settings()
         self.set_class(False, "-no-plan")
         self.query_one(VerdictPanel).show(outcome)
         self.query_one(Results).show(outcome)
@@ -143,11 +146,12 @@ class PlanScreen(Screen[None]):
 
     def _show_problem(self, problem: str) -> None:
         self.outcome = None
-        self._show_knobs()
+        self.show_settings()
         self.set_class(True, "-no-plan")
         self.query_one(VerdictPanel).show_problem(problem)
 
-    def _show_knobs(self) -> None:
+    def show_settings(self) -> None:
+        """Show what the knobs hold, and the title."""
         self.query_one(KnobList).show(self.settings, self.outcome)
         settings, outcome = self.settings, self.outcome
         rig = outcome.inputs.rig.describe() if outcome is not None else settings.gpu
@@ -169,7 +173,7 @@ class PlanScreen(Screen[None]):
 
     @work(exclusive=True, group="slow")
     async def _look_further(self, outcome: Outcome) -> None:
-        """Look for remedies, and sweep over contexts."""
+        """Look for remedies, sweep over contexts, keep the session."""
         found = self.remedies = await in_background(lambda: mend(outcome))
         if outcome.can_be_mended:
             self.query_one(VerdictPanel).show_remedy(outcome, found[0].change if found else None)
@@ -178,77 +182,24 @@ class PlanScreen(Screen[None]):
             results.show_rooms(await in_background(lambda: capacity(outcome)), "")
         except PlanError as error:
             results.show_rooms((), str(error))
+        await in_background(lambda: keep(outcome.settings))
 
     # -- knobs ---------------------------------------------------------------------------------
 
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Say what the knob takes."""
-        if isinstance(event.widget, KnobRow):
-            self._hint(event.widget.knob.hint)
+    def on_knob_list_changed(self, event: KnobList.Changed) -> None:
+        """Plan what a knob was turned to."""
+        self.change(event.settings)
 
-    def on_knob_row_turned(self, event: KnobRow.Turned) -> None:
-        """One step."""
-        try:
-            settings = turn(event.knob, self.settings, self.outcome, event.by)
-        except (*WRONG_INPUT, ValueError) as error:
-            self._hint(str(error), wrong=True)
-            return
-        self._hint(event.knob.hint)
-        if settings is not None:
-            self.change(settings)
-        elif not event.knob.steps(self.settings, self.outcome):
-            self._hint(f"enter: {event.knob.hint}")
-
-    def on_knob_row_typed(self, event: KnobRow.Typed) -> None:
-        """Say at once whether it can be taken."""
-        wrong = self._wrong(event.knob, event.text)
-        self._hint(wrong or event.knob.hint, wrong=wrong is not None)
-
-    def on_knob_row_written(self, event: KnobRow.Written) -> None:
-        """Take what was written, or say why not."""
-        wrong = self._wrong(event.knob, event.text)
-        if wrong is not None:
-            self._hint(wrong, wrong=True)
-            return
-        event.row.end()
-        self.change(event.knob.write(self.settings, event.text))
-
-    def on_knob_row_list_asked(self, event: KnobRow.ListAsked) -> None:
-        """Open the list of a knob."""
-        self._pick(event.knob)
+    def on_knob_list_said(self, event: KnobList.Said) -> None:
+        """Show the line."""
+        self.hint(event.text, wrong=event.wrong)
 
     def action_pick(self, key: str) -> None:
         """Open the list of a knob by its name."""
-        row = self.query_one(f"#knob-{key}", KnobRow)
-        row.focus()
-        self._pick(row.knob)
+        self.query_one(KnobList).pick(key)
 
-    def _pick(self, knob: Knob) -> None:
-        find = {
-            "gpu": choices.gpus,
-            "model": choices.models,
-            "checkpoint": choices.checkpoints(self.settings),
-        }[knob.key]
-
-        def picked(text: str | None) -> None:
-            if text is None:
-                return
-            wrong = self._wrong(knob, text)
-            if wrong is not None:
-                self._hint(wrong, wrong=True)
-            else:
-                self.change(knob.write(self.settings, text))
-
-        self.app.push_screen(Picker(knob.label, knob.hint, find), picked)
-
-    def _wrong(self, knob: Knob, text: str) -> str | None:
-        try:
-            knob.write(self.settings, text)
-        except (*WRONG_INPUT, ValueError) as error:
-            return str(error)
-        return None
-
-    def _hint(self, text: str, *, wrong: bool = False) -> None:
+    def hint(self, text: str, *, wrong: bool = False) -> None:
+        """Show a line of help, or what is wrong."""
         line = self.query_one("#hint", Static)
         line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"))
         line.set_class(wrong, "-wrong")
@@ -315,7 +266,7 @@ class PlanScreen(Screen[None]):
         try:
             rig = self.library.rig(self.settings.gpu)
         except HardwareError as error:
-            self._hint(str(error), wrong=True)
+            self.hint(str(error), wrong=True)
             return
 
         def chosen(settings: Settings | None) -> None:
@@ -323,80 +274,3 @@ class PlanScreen(Screen[None]):
                 self.change(settings)
 
         self.app.push_screen(RecommendScreen(self.settings, rig), chosen)
-
-    # -- commands and files --------------------------------------------------------------------
-
-    def on_paste(self, event: Paste) -> None:
-        """A command that is pasted anywhere opens as a plan."""
-        event.stop()
-        self._take_command(event.text)
-
-    def action_paste(self) -> None:
-        """Ask for a command."""
-        self.app.push_screen(PasteScreen(), self._take_command)
-
-    def _take_command(self, text: str | None) -> None:
-        if text:
-            self._hint("reading the command …")
-            self._read_command(text, self.settings)
-
-    @work(exclusive=True, group="paste")
-    async def _read_command(self, text: str, settings: Settings) -> None:
-        try:
-            pasted = await in_background(lambda: read_pasted(text, settings, self.library))
-        except WRONG_INPUT as error:
-            self._hint(str(error), wrong=True)
-        else:
-            self._show_command(pasted)
-
-    def _show_command(self, pasted: Pasted) -> None:
-        self.query_one(Results).show_pasted(pasted.findings)
-        if pasted.errors:
-            wrong = "one option" if pasted.errors == 1 else f"{pasted.errors} options"
-            self._hint(f"vLLM refuses {wrong} of the command as it is: see Why", wrong=True)
-            self.action_tab("why")
-        else:
-            self._hint("opened the command")
-        if self.history.change(pasted.settings):
-            self.replan()
-        elif self.outcome is not None:
-            self._show(self.outcome)
-
-    def action_save(self) -> None:
-        """Save the plan, asking where the first time."""
-        if self.path is not None:
-            self._save(str(self.path))
-        else:
-            self.app.push_screen(PathScreen("Save the plan", "plan.yaml"), self._save)
-
-    def _save(self, path: str | None) -> None:
-        if path is None:
-            return
-        target = Path(path).expanduser()
-        try:
-            write_plan(target, self.settings)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            self._hint(f"Cannot write {path}: {reason}", wrong=True)
-            return
-        self.path = target
-        self._show_knobs()
-        self.notify(f"Saved {plain(str(target))}")
-
-    def action_load(self) -> None:
-        """Open a plan file."""
-        start = str(self.path) if self.path is not None else "plan.yaml"
-        self.app.push_screen(PathScreen("Open a plan", start), self._load)
-
-    def _load(self, path: str | None) -> None:
-        if path is None:
-            return
-        target = Path(path).expanduser()
-        try:
-            settings = read_plan(target)
-        except PlanError as error:
-            self._hint(str(error), wrong=True)
-            return
-        self.path = target
-        self.query_one(Results).show_pasted(())
-        self.change(settings)

@@ -18,8 +18,8 @@ from planner.cli.format import gib, rate_band, seconds, short_count
 from planner.errors import PlanError
 from planner.recommendation.rank import Choice, Recommendation, recommend
 from planner.recommendation.requirements import Requirements
+from planner.settings import Settings
 from planner.tui.background import in_background
-from planner.tui.settings import Settings
 from planner.tui.show import DIM, plain, shorten
 from planner.workload import USE_CASES, use_case_workload
 

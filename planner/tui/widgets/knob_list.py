@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual.app import ComposeResult
 from textual.containers import ScrollableContainer, Vertical
+from textual.events import DescendantFocus
+from textual.message import Message
 
+from hardware_db import HardwareError
+from model_cards import CardError
+from planner.errors import PlanError
+from planner.settings import Settings
+from planner.tui import choices
+from planner.tui.knob import Knob, turn
 from planner.tui.knobs import groups
 from planner.tui.outcome import Outcome
-from planner.tui.settings import Settings
+from planner.tui.screens.picker import Picker
 from planner.tui.widgets.knob_row import KnobRow
+
+# What a person may have written wrongly.
+WRONG_INPUT: Final = (HardwareError, CardError, PlanError, OSError, ValueError)
 
 
 class KnobList(ScrollableContainer, can_focus=False):
-    """The left side of the plan screen."""
+    """The left side of the plan screen: it turns settings into others."""
+
+    class Changed(Message):
+        """A knob has other settings now."""
+
+        def __init__(self, settings: Settings) -> None:
+            super().__init__()
+            self.settings = settings
+
+    class Said(Message):
+        """What a knob takes, or what is wrong with what was written into it."""
+
+        def __init__(self, text: str, *, wrong: bool = False) -> None:
+            super().__init__()
+            self.text, self.wrong = text, wrong
+
+    def __init__(self, settings: Settings, *, id: str) -> None:
+        super().__init__(id=id)
+        self._settings = settings
+        self._outcome: Outcome | None = None
 
     def compose(self) -> ComposeResult:
         """A frame for each group."""
@@ -24,5 +56,80 @@ class KnobList(ScrollableContainer, can_focus=False):
 
     def show(self, settings: Settings, outcome: Outcome | None) -> None:
         """Show these settings, and what vLLM makes of them if that is known."""
+        self._settings, self._outcome = settings, outcome
         for row in self.query(KnobRow):
             row.show(settings, outcome)
+
+    def pick(self, key: str) -> None:
+        """Open the list of a knob by its name."""
+        row = self.query_one(f"#knob-{key}", KnobRow)
+        row.focus()
+        self._pick(row.knob)
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Say what the knob takes."""
+        if isinstance(event.widget, KnobRow):
+            self.post_message(self.Said(event.widget.knob.hint))
+
+    def on_knob_row_turned(self, event: KnobRow.Turned) -> None:
+        """One step."""
+        event.stop()
+        try:
+            settings = turn(event.knob, self._settings, self._outcome, event.by)
+        except WRONG_INPUT as error:
+            self.post_message(self.Said(str(error), wrong=True))
+            return
+        steps = event.knob.steps(self._settings, self._outcome)
+        self.post_message(self.Said(event.knob.hint if steps else f"enter: {event.knob.hint}"))
+        if settings is not None:
+            self._change(settings)
+
+    def on_knob_row_typed(self, event: KnobRow.Typed) -> None:
+        """Say at once whether it can be taken."""
+        event.stop()
+        wrong = self._wrong(event.knob, event.text)
+        self.post_message(self.Said(wrong or event.knob.hint, wrong=wrong is not None))
+
+    def on_knob_row_written(self, event: KnobRow.Written) -> None:
+        """Take what was written, or say why not."""
+        event.stop()
+        if self._write(event.knob, event.text):
+            event.row.end()
+
+    def on_knob_row_list_asked(self, event: KnobRow.ListAsked) -> None:
+        """Open the list of a knob."""
+        event.stop()
+        self._pick(event.knob)
+
+    def _pick(self, knob: Knob) -> None:
+        find = {
+            "gpu": choices.gpus,
+            "model": choices.models,
+            "checkpoint": choices.checkpoints(self._settings),
+        }[knob.key]
+
+        def picked(text: str | None) -> None:
+            if text is not None:
+                self._write(knob, text)
+
+        self.app.push_screen(Picker(knob.label, knob.hint, find), picked)
+
+    def _write(self, knob: Knob, text: str) -> bool:
+        """Take a text; False, and why, if it cannot be taken."""
+        wrong = self._wrong(knob, text)
+        if wrong is not None:
+            self.post_message(self.Said(wrong, wrong=True))
+            return False
+        self._change(knob.write(self._settings, text))
+        return True
+
+    def _wrong(self, knob: Knob, text: str) -> str | None:
+        try:
+            knob.write(self._settings, text)
+        except WRONG_INPUT as error:
+            return str(error)
+        return None
+
+    def _change(self, settings: Settings) -> None:
+        self._settings = settings  # the next step may come before the answer
+        self.post_message(self.Changed(settings))

@@ -12,9 +12,9 @@ from textual.events import Click, Key
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from planner.settings import Settings
 from planner.tui.knob import Knob
 from planner.tui.outcome import Outcome
-from planner.tui.settings import Settings
 from planner.tui.show import plain, shorten
 
 _MARKS = 4  # columns of the two arrows beside a value

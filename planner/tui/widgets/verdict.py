@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from planner.cli.format import chance
@@ -29,13 +30,13 @@ class VerdictPanel(Static):
     def show_problem(self, problem: str) -> None:
         """Show why there is nothing to plan."""
         sign, _, style = ANSWERS[Answer.NO]
-        self._paint(Answer.NO)
+        paint(self, "no")
         text = plain(" ".join(problem.split()))
         self.update(Content.assemble((f"{sign} no plan  ", f"bold {style}"), text))
 
     def show_opening(self, what: str) -> None:
         """Show that a model is being opened."""
-        self._paint(None)
+        paint(self, None)
         self.update(Content.assemble(("… opening  ", "bold"), plain(what), ("\nescape: stop", DIM)))
 
     def _second(self, outcome: Outcome) -> Content:
@@ -50,7 +51,7 @@ class VerdictPanel(Static):
 
     def _show(self, outcome: Outcome, second: Content) -> None:
         sign, words, style = ANSWERS[outcome.answer]
-        self._paint(outcome.answer)
+        paint(self, outcome.answer.value)
         first = [(f"{sign} {words}", f"bold {style}")]
         if outcome.memory is not None:
             first.append((f"  chance of refusal: {chance(outcome.chance_of_refusal)}", DIM))
@@ -59,6 +60,8 @@ class VerdictPanel(Static):
         lines = [Content.assemble(*first), second]
         self.update(Content("\n").join(line for line in lines if line))
 
-    def _paint(self, answer: Answer | None) -> None:
-        for each in Answer:
-            self.set_class(each is answer, f"-{each.value}")
+
+def paint(widget: Widget, answer: str | None) -> None:
+    """Give a widget the colour of an answer: yes, risky or no."""
+    for each in Answer:
+        widget.set_class(each.value == answer, f"-{each.value}")

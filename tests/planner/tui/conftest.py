@@ -1,4 +1,4 @@
-"""The TUI on a machine without a GPU, a network or a Hub cache."""
+"""The TUI on a machine without a GPU, a network, a Hub cache or a session before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from hardware_db import NoGpuDetected
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
     def no_gpu() -> object:
         raise NoGpuDetected("No GPU here")
 

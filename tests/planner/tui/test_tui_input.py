@@ -12,7 +12,7 @@ from tui_driver import SMALL, Driver, copied, drive
 
 from planner import EngineConfig, PlanError
 from planner.engine_config import SpeculativeConfig
-from planner.tui.plan_file import read_plan, write_plan
+from planner.plan_file import read_plan, write_plan
 from planner.tui.widgets.knob_row import KnobRow
 
 _WRONG = {
@@ -63,7 +63,7 @@ def test_a_gpu_that_is_none_says_so_while_it_is_typed(text: str) -> None:
 
 
 async def paste(driver: Driver, text: str) -> None:
-    driver.plan.post_message(Paste(text))
+    driver.app.post_message(Paste(text))
     await driver.pilot.pause()
     await driver.rest()
 

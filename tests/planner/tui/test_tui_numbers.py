@@ -10,7 +10,7 @@ from tui_driver import Driver, drive
 
 from planner import EngineConfig
 from planner.cli.format import chance, gib, short_count
-from planner.tui.settings import Settings
+from planner.settings import Settings
 
 _MODELS = (
     "Qwen/Qwen3-8B", "Qwen/Qwen3-8B-AWQ", "Qwen/Qwen3-32B", "meta-llama/Llama-3.1-8B-Instruct",

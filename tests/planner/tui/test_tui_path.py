@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tui_driver import SMALL, Driver, copied, drive
 
-from planner.tui.plan_file import read_plan
-from planner.tui.settings import Settings
+from planner.plan_file import read_plan
+from planner.settings import Settings
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])

@@ -13,8 +13,10 @@ import pytest
 from program import EXECUTABLE, environment, vplan
 
 
-def on_terminal(*arguments: str, term: str, keys: bytes = b"q") -> tuple[int, str]:
-    """Run on a terminal of 80 x 24 until it ends; keys are sent once it has drawn."""
+def on_terminal(
+    *arguments: str, term: str, keys: bytes = b"q", seen: bytes = b"starts"
+) -> tuple[int, str]:
+    """Run on a terminal of 80 x 24 until it ends; keys are sent once `seen` was drawn."""
     ours, theirs = pty.openpty()
     variables = environment(TERM=term, LINES="24", COLUMNS="80")
     run = subprocess.Popen(
@@ -28,7 +30,7 @@ def on_terminal(*arguments: str, term: str, keys: bytes = b"q") -> tuple[int, st
                 shown += os.read(ours, 65536)
             except OSError:  # closed at the other end
                 break
-        if not sent and b"starts" in shown:
+        if not sent and seen in shown:
             os.write(ours, keys)
             sent = True
     status = run.wait(timeout=30)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from textual.widgets import DataTable, Static
-from tui_driver import SIZES, SMALL, Driver, drive
+from tui_driver import SIZES, SMALL, Driver, drive, screen_text
 
 from planner import EngineConfig
-from planner.tui.settings import Settings
+from planner.settings import Settings
 from planner.tui.widgets.knob_row import KnobRow
 
 
@@ -65,11 +65,7 @@ def picture(driver: Driver, name: str) -> str:
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         (Path(folder) / f"{name}.svg").write_text(driver.app.export_screenshot(), "utf-8")
-    width, height = driver.app.size
-    lines = driver.app.screen._compositor.render_strips()
-    assert len(lines) == height
-    assert all(line.cell_length <= width for line in lines)
-    return "\n".join(line.text for line in lines)
+    return screen_text(driver.app)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

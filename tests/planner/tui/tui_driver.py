@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from planner import EngineConfig
+from planner.settings import Settings
 from planner.tui.app import VplanApp
 from planner.tui.screens.plan import PlanScreen
-from planner.tui.settings import Settings
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 SMALL = Settings("rtx-4090", "Qwen/Qwen3-8B", "0.33.0", EngineConfig(max_model_len=16384))
@@ -72,6 +72,15 @@ class Driver:
     def value(self, knob: str) -> str:
         """What a knob shows."""
         return shown(self.plan.query_one(f"#knob-{knob} .value", Static)).strip(" ‹›")
+
+
+def screen_text(app: VplanApp) -> str:
+    """The screen as it is drawn."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()
+    assert len(lines) == height
+    assert all(line.cell_length <= width for line in lines)
+    return "\n".join(line.text for line in lines)
 
 
 def shown(widget: Static) -> str:

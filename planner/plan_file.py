@@ -6,9 +6,12 @@ from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from planner.command.parse import ServeCommand
+from planner.engine.releases import find_release
 from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
 from planner.errors import PlanError
-from planner.tui.settings import Settings
+from planner.files import write_file
+from planner.settings import Settings
 
 _FORMAT: Final = 1
 _LARGEST_FILE: Final = 1_000_000
@@ -17,8 +20,13 @@ _NESTED: Final = {"speculative_config": SpeculativeConfig, "eplb_config": EplbCo
 _TYPES: Final = {"int": int, "float": (int, float), "str": str, "bool": bool}
 
 
-def write_plan(path: Path, settings: Settings) -> None:
-    """Write a plan file. Raises `OSError`."""
+def write_plan(path: Path, settings: Settings, *, force: bool = False) -> None:
+    """Write a plan file, over another one only with `force`. Raises `PlanError` or `OSError`."""
+    write_file(path, plan_text(settings), force=force)
+
+
+def plan_text(settings: Settings) -> str:
+    """The settings as YAML."""
     import yaml
 
     given = {
@@ -36,7 +44,8 @@ def write_plan(path: Path, settings: Settings) -> None:
         "settings": given,
         "environment": dict(settings.environ),
     }
-    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
+    text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    return text
 
 
 def read_plan(path: Path) -> Settings:
@@ -57,6 +66,12 @@ def read_plan(path: Path) -> Settings:
         return _settings(content)
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
+
+
+def as_command(settings: Settings, release: str | None = None) -> ServeCommand:
+    """The launch that settings stand for, on the release given or their own."""
+    planned = find_release(release or settings.vllm)
+    return ServeCommand(settings.model, settings.config, planned, (), settings.environ)
 
 
 def _settings(content: dict[Any, Any]) -> Settings:

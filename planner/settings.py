@@ -1,11 +1,11 @@
-"""Settings: everything that the knobs hold, and nothing else."""
+"""Settings: a launch and its load, as a plan file holds them and the TUI's knobs turn them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from planner.engine_config import EngineConfig
+from planner.engine_config import AUTO_LENGTH, EngineConfig
 from planner.workload import Workload, use_case_workload
 
 # Variables that change a plan; others of a pasted command may be secrets, and are not kept.
@@ -14,7 +14,7 @@ PLANNED_VARIABLES: Final = ("VLLM_CPU_KVCACHE_SPACE",)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A launch as it is turned: the hardware, the model, the release, vLLM's settings, the load.
+    """The hardware, the model, the release, vLLM's settings and the load, all by name.
 
     `config` may hold more than there are knobs for: what a pasted command asked for is kept.
     """
@@ -31,6 +31,12 @@ class Settings:
     def workload(self) -> Workload:
         """What the server is asked to do; `PlanError` for what no server can."""
         return use_case_workload(self.use_case, self.concurrency)
+
+    @property
+    def context(self) -> int | None:
+        """The context that is asked for; None where it is left to the model or to the cache."""
+        length = self.config.max_model_len
+        return None if length == AUTO_LENGTH else length
 
     @property
     def draft(self) -> str | None:

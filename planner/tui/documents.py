@@ -1,0 +1,138 @@
+"""Plans saved; plans, commands and logs opened, whichever way they come."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Final
+
+from textual.app import App
+
+from planner.errors import PlanError
+from planner.launch.facts import LaunchFacts
+from planner.plan_file import write_plan
+from planner.tui.background import in_background
+from planner.tui.dropped import (
+    Dropped,
+    OpenedLog,
+    OpenedPlan,
+    Pasted,
+    read_dropped,
+    read_path,
+    settings_of,
+)
+from planner.tui.screens.confirm import ConfirmScreen
+from planner.tui.screens.diagnosis import DiagnosisScreen
+from planner.tui.screens.paste import PasteScreen
+from planner.tui.screens.path import PathScreen
+from planner.tui.screens.plan import PlanScreen
+from planner.tui.show import plain
+from planner.tui.widgets.knob_list import WRONG_INPUT
+
+_USUAL_NAME: Final = "plan.yaml"
+
+
+class Documents:
+    """What the plan screen is opened from and saved to."""
+
+    def __init__(self, app: App[None], plan: PlanScreen) -> None:
+        self._app, self._plan = app, plan
+
+    def save(self) -> None:
+        """Save the plan, asking where the first time."""
+        if self._plan.path is not None:
+            self._save(self._plan.path, force=True)
+            return
+
+        def named(path: str | None) -> None:
+            if path is not None:
+                self._save_as(Path(path).expanduser())
+
+        self._app.push_screen(PathScreen("Save the plan", _USUAL_NAME), named)
+
+    def _save_as(self, path: Path) -> None:
+        """Save to a path that was named, asking before another file is lost."""
+        if not path.exists():
+            self._save(path)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._save(path, force=True)
+
+        question = f"{path} exists. Overwrite it?"
+        self._app.push_screen(ConfirmScreen(question, "overwrite"), answered)
+
+    def _save(self, path: Path, *, force: bool = False) -> None:
+        try:
+            write_plan(path, self._plan.settings, force=force)
+        except (OSError, ValueError, PlanError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self._plan.hint(f"Cannot write {path}: {reason}", wrong=True)
+            return
+        self._plan.path = path
+        self._plan.show_settings()
+        self._app.notify(f"Saved {plain(str(path))}")
+
+    def open(self) -> None:
+        """Ask for a plan file or a log, and open it."""
+
+        def named(path: str | None) -> None:
+            if path is not None:
+                self._read_path(Path(path).expanduser())
+
+        start = str(self._plan.path or _USUAL_NAME)
+        self._app.push_screen(PathScreen("Open a plan, or a log of vLLM", start), named)
+
+    def paste(self) -> None:
+        """Ask for a command, and open it."""
+        self._app.push_screen(PasteScreen(), lambda text: self.take(text or ""))
+
+    def take(self, text: str) -> None:
+        """Open what was pasted or dropped."""
+        if text.strip():
+            self._plan.hint("reading …")
+            settings, library = self._plan.settings, self._plan.library
+            work = in_background(lambda: read_dropped(text, settings, library))
+            self._app.run_worker(self._show(work), group="open", exclusive=True)
+
+    def _read_path(self, path: Path) -> None:
+        work = in_background(lambda: read_path(path))
+        self._app.run_worker(self._show(work), group="open", exclusive=True)
+
+    async def _show(self, reading: Awaitable[Dropped]) -> None:
+        try:
+            dropped = await reading
+        except WRONG_INPUT as error:
+            self._plan.hint(str(error), wrong=True)
+            return
+        match dropped:
+            case OpenedLog():
+                self._plan.hint(f"read {dropped.name}")
+                self._app.push_screen(DiagnosisScreen(dropped), self._open_launch)
+            case OpenedPlan():
+                self._show_plan()
+                self._plan.hint(f"opened {dropped.path}")
+                self._plan.open(dropped.settings, dropped.path)
+            case Pasted():
+                self._show_plan()
+                self._plan.open(dropped.settings, findings=dropped.findings)
+                self._say_findings(dropped)
+
+    def _say_findings(self, pasted: Pasted) -> None:
+        if not pasted.errors:
+            self._plan.hint("opened the command")
+            return
+        wrong = "one option" if pasted.errors == 1 else f"{pasted.errors} options"
+        self._plan.hint(f"vLLM refuses {wrong} of the command as it is: see Why", wrong=True)
+        self._plan.action_tab("why")
+
+    def _open_launch(self, facts: LaunchFacts | None) -> None:
+        """Open the launch that a log tells of as a plan."""
+        if facts is not None:
+            self._plan.open(settings_of(facts, self._plan.settings))
+
+    def _show_plan(self) -> None:
+        """Close what lies above the plan."""
+        while self._app.screen is not self._plan:
+            self._app.pop_screen()

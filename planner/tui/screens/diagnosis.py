@@ -1,0 +1,236 @@
+"""A log of vLLM: how far the launch got, where the memory went, what failed and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from planner.cli.format import count, gib, seconds
+from planner.launch.explain import explain
+from planner.launch.facts import LaunchFacts
+from planner.launch.shares import Shares, shares
+from planner.tui.budget import LOOKS
+from planner.tui.dropped import OpenedLog
+from planner.tui.show import DIM, columns, plain
+from planner.tui.widgets.verdict import paint
+
+
+class DiagnosisScreen(Screen[LaunchFacts | None]):
+    """Gives back the launch that is to be opened as a plan, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "back"),
+        Binding("enter", "open", "open as a plan"),
+        Binding("left", "turn(-1)", "start before", show=False),
+        Binding("right", "turn(1)", "next start", show=False),
+        Binding("pagedown", "scroll_by(1)", "scroll", show=False),
+        Binding("pageup", "scroll_by(-1)", "scroll back", show=False),
+    ]
+
+    def __init__(self, log: OpenedLog) -> None:
+        super().__init__()
+        self._log = log
+        self._at = len(log.launches) - 1
+
+    def compose(self) -> ComposeResult:
+        """Title, verdict, and a card for each thing that the log tells of."""
+        yield Static(id="title")
+        yield Static(id="verdict")
+        with VerticalScroll(id="log"):
+            yield Static(id="log-failure", classes="card")
+            yield Static(id="log-memory", classes="card")
+            with Horizontal(classes="pair"):
+                yield Static(id="log-course", classes="card")
+                yield Static(id="log-served", classes="card")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show the last launch."""
+        for card, title in (
+            ("failure", "What vLLM says, and what would change it"),
+            ("course", "Course"),
+            ("served", "Cache and speed"),
+        ):
+            self.query_one(f"#log-{card}").border_title = title
+        self._show()
+
+    def on_resize(self) -> None:
+        """Draw for the new width."""
+        self.call_after_refresh(self._show_memory)
+
+    @property
+    def _facts(self) -> LaunchFacts:
+        return self._log.launches[self._at]
+
+    def action_turn(self, by: int) -> None:
+        """Another start in the same log."""
+        at = self._at + by
+        if 0 <= at < len(self._log.launches):
+            self._at = at
+            self._show()
+
+    def action_open(self) -> None:
+        """Open it as a plan."""
+        if self._facts.model is None:
+            self.notify("The log does not say which model it was", severity="warning")
+        else:
+            self.dismiss(self._facts)
+
+    def action_scroll_by(self, pages: int) -> None:
+        """Scroll by pages."""
+        body = self.query_one("#log")
+        body.scroll_relative(y=pages * max(1, body.size.height - 2), animate=False)
+
+    def _show(self) -> None:
+        facts = self._facts
+        starts = len(self._log.launches)
+        which = f", start {self._at + 1} of {starts} (← →)" if starts > 1 else ""
+        ranks = facts.tensor_parallel_size
+        split = f", tensor parallel {ranks}" if ranks and ranks > 1 else ""
+        self.query_one("#title", Static).update(
+            Content.assemble(
+                (" vplan ", "bold reverse $primary"),
+                (f" Log {plain(self._log.name)}", "bold"),
+                f": {plain(facts.model or 'model not said')}{split}, "
+                f"vLLM {plain(facts.release or '(release not said)')}",
+                (which, DIM),
+            )
+        )
+        self._show_verdict(facts)
+        self._show_card("failure", _failure(facts))
+        self._show_card("course", _course(facts))
+        self._show_card("served", _served(facts))
+        self.call_after_refresh(self._show_memory)
+
+    def _show_verdict(self, facts: LaunchFacts) -> None:
+        line = self.query_one("#verdict", Static)
+        if facts.failure is not None:
+            sign, words, style, says = "✘", "failed", "$text-error", explain(facts.failure).meaning
+        elif facts.is_ready:
+            sign, words, style, says = "✔", "served", "$text-success", ""
+        else:
+            reached = facts.reached.label if facts.reached is not None else "nothing"
+            sign, words, style = "▲", "not ready", "$text-warning"
+            says = f"the log ends before the server is ready; the last it reached: {reached}"
+        paint(line, {"✘": "no", "✔": "yes", "▲": "risky"}[sign])
+        line.update(Content.assemble((f"{sign} {words}  ", f"bold {style}"), plain(says)))
+
+    def _show_card(self, name: str, lines: Iterator[Content]) -> None:
+        card = self.query_one(f"#log-{name}", Static)
+        content = list(lines)
+        card.display = bool(content)
+        card.update(Content("\n").join(content))
+
+    def _show_memory(self) -> None:
+        card = self.query_one("#log-memory", Static)
+        found = shares(self._facts)
+        card.display = found is not None
+        if found is None:
+            return
+        where = f" of {found.rank}" if found.rank and len(self._facts.ranks) > 1 else ""
+        known = "" if found.total_known else " that the log tells of"
+        card.border_title = f"Memory{where}: {gib(found.total)} GiB{known}"
+        width = card.content_size.width or self.size.width - 6
+        card.update(Content("\n").join([_bar(found, width), _legend(found)]))
+
+
+def _bar(found: Shares, width: int) -> Content:
+    """Two rows of the parts, each with its letter at its beginning."""
+    pieces: list[tuple[str, str]] = []
+    letters = found.bar(width)
+    for index, letter in enumerate(letters):
+        pattern, style = LOOKS[letter]
+        begins = index == 0 or letters[index - 1] != letter
+        pieces.append((letter if begins else pattern, style))
+    bar = Content.assemble(*pieces)
+    return Content("\n").join([bar, bar])
+
+
+def _legend(found: Shares) -> Content:
+    rows = []
+    for part in found.parts:
+        pattern, style = LOOKS[part.letter]
+        rows.append(
+            (
+                (f"{part.letter}{pattern}", f"bold {style}"),
+                (part.name, ""),
+                (f"{gib(part.size)} GiB", "bold"),
+            )
+        )
+    return columns(rows)
+
+
+def _failure(facts: LaunchFacts) -> Iterator[Content]:
+    if facts.failure is None:
+        return
+    yield Content(plain(facts.failure.message))
+    for change in explain(facts.failure).changes:
+        yield Content.assemble(("try: ", "bold"), plain(change))
+
+
+def _course(facts: LaunchFacts) -> Iterator[Content]:
+    if facts.reached is None:
+        return
+    rows = [
+        (("✔", "$text-success"), (milestone.label, ""), (_time(time), "bold"))
+        for milestone, time in facts.milestones
+    ]
+    yield columns(rows)
+    times = facts.times
+    parts = {
+        "loading": times.loading,
+        "compilation": times.compilation,
+        "profiling": times.profiling,
+        "graph capture": times.capture,
+        "engine initialization": times.initialization,
+    }
+    told = [f"{name} {seconds(time)}" for name, time in parts.items() if time is not None]
+    if told:
+        yield Content.assemble((f"of which: {', '.join(told)}", DIM))
+
+
+def _time(time: float | None) -> str:
+    return "" if time is None else f"at {time:.0f} s"
+
+
+def _served(facts: LaunchFacts) -> Iterator[Content]:
+    served = facts.served
+    rows: list[tuple[tuple[str, str], ...]] = []
+
+    def add(name: str, value: str | None) -> None:
+        if value is not None:
+            rows.append(((name, ""), (plain(value), "bold")))
+
+    add("KV cache", None if facts.kv_tokens is None else f"{count(facts.kv_tokens)} tokens")
+    add("blocks", None if facts.blocks is None else count(facts.blocks))
+    if facts.max_concurrency is not None and facts.max_model_len is not None:
+        length = count(facts.max_model_len)
+        add("at once", f"{facts.max_concurrency:g} requests of {length} tokens")
+    add("attention", facts.attention_backend)
+    if served.lines:
+        add("generated, at most", f"{served.generation_rate:g} tok/s")
+        add("prompts, at most", f"{served.prompt_rate:g} tok/s")
+        waiting = f", {served.waiting} waiting" if served.waiting else ""
+        add("at the same time", f"{served.running} requests running{waiting}")
+    add(
+        "cache in use, at most", None if served.cache_usage is None else f"{served.cache_usage:g} %"
+    )
+    if served.acceptance_length is not None:
+        add("acceptance length", f"{served.acceptance_length:g}")
+    if rows:
+        yield columns(rows)
+    if served.preemptions:
+        yield Content.assemble(
+            (
+                f"▲ {count(served.preemptions)} preemptions: the KV cache was full. Fewer requests "
+                "at once (--max-num-seqs), or more cache.",
+                "$text-warning",
+            )
+        )
