@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from hardware_db import NoGpuDetected, Rig, find_rig
-from model_cards import open_card
-from planner.engine.releases import find_release
+from model_cards import ModelCard, open_card
+from planner.cli.export import FORCE_HELP, FORMAT_HELP, JSON, OUTPUT_HELP, printed_to, target
+from planner.engine.releases import Release, find_release
 from planner.errors import PlanError
 from planner.recommendation.rank import recommend as rank
 from planner.recommendation.requirements import Requirements
@@ -70,6 +71,9 @@ def recommend(
     limit: Annotated[int, typer.Option(help="Rows of the ranking.")] = 12,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    format: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=OUTPUT_HELP)] = None,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
 ) -> int:
     """Recommend what to run.
 
@@ -77,6 +81,7 @@ def recommend(
     and --model: the settings for that model. With --model alone: on this machine's GPUs, or if
     there are none, which GPU it needs.
     """
+    wanted = target(format, output, force=force, as_json=as_json)
     if plan is not None:
         from planner.plan_file import read_plan
 
@@ -97,6 +102,24 @@ def recommend(
     requirements = Requirements(workload, use_case, context)
     rig = _rig(gpu, model, free_memory, reserve)
     card = open_card(model, offline=offline) if model is not None else None
+    if wanted is not None and wanted.format != JSON:
+        from planner.cli.recommended import put_out
+
+        return put_out(wanted, card, rig, requirements, release)
+    with printed_to(wanted):
+        return _answer(card, rig, requirements, release, limit, as_json=wanted is not None)
+
+
+def _answer(
+    card: ModelCard | None,
+    rig: Rig | None,
+    requirements: Requirements,
+    release: Release,
+    limit: int,
+    *,
+    as_json: bool,
+) -> int:
+    """Print the answer to the question that is asked; the exit status."""
     if card is None:
         from planner.cli.ranking import print_ranking
 

@@ -41,11 +41,12 @@ class Flag:
     name: str
     value: str | None  # None: a switch
     reason: str
+    more: tuple[str, ...] = ()  # values after the first
 
     @property
     def words(self) -> list[str]:
         """As argv."""
-        return [self.name] if self.value is None else [self.name, self.value]
+        return [self.name] if self.value is None else [self.name, self.value, *self.more]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,12 @@ class Command:
     @property
     def argv(self) -> list[str]:
         """Words of the command."""
-        return ["vllm", "serve", self.model, *(word for flag in self.flags for word in flag.words)]
+        return ["vllm", "serve", *self.arguments]
+
+    @property
+    def arguments(self) -> list[str]:
+        """What follows `vllm serve`."""
+        return [self.model, *(word for flag in self.flags for word in flag.words)]
 
     def shell(self) -> str:
         """For a POSIX shell, one option a line."""

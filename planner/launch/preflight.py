@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from hardware_db import find_rig
 from planner.command.arguments import read_arguments
 from planner.command.invocation import read_invocation, split_text
 from planner.command.parse import read_command
+from planner.command.secrets import is_secret
 from planner.diagnosis.check import Check, check_command
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
@@ -26,7 +26,6 @@ _OURS: Final = ("--host", "--port", "--uds", "--ssl-keyfile", "--ssl-certfile", 
 _API_KEY: Final = "--api-key"
 _HF_TOKEN: Final = "--hf-token"
 _SHORTEST: Final = 6  # characters of an option before an abbreviation is taken for it
-_SECRET: Final = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Preflight:
     def shown(self) -> str:
         """The command for a shell, without secrets."""
         assigned = [
-            f"{name}={'***' if _SECRET.search(name) else shlex.quote(value)}"
+            f"{name}={'***' if is_secret(name) else shlex.quote(value)}"
             for name, value in self.environ
         ]
         return " ".join([*assigned, shlex.join(self.argv)])
