@@ -33,6 +33,17 @@ class Tile:
     intermediate: int
 
 
+@dataclass(frozen=True, slots=True)
+class TritonMxfp4:
+    """How a release keeps MXFP4 experts for OpenAI's Triton kernels on Hopper."""
+
+    side: int = 1  # rows, and bytes of a row, are a multiple of it
+    keeps_scales: bool = False  # as loaded, beside those the kernel reads
+
+
+TRITON_AS_STORED = TritonMxfp4()
+
+
 _UNPADDED = Tile(1, 1)
 _TRTLLM_16BIT = Tile(1, 128)
 _TRTLLM_NVFP4 = Tile(256, 64)  # rows of gate and up together are a multiple of 128

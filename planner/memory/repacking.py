@@ -22,7 +22,9 @@ from model_cards.quantization.mxfp4 import Mxfp4
 from model_cards.quantization.mxfp8 import GROUP as MXFP8_GROUP
 from model_cards.quantization.mxfp8 import Mxfp8
 from planner.engine.moe import (
+    TRITON_AS_STORED,
     MoeKernel,
+    TritonMxfp4,
     experts_tile,
     keeps_activation_parameters,
     mxfp4_kernel,
@@ -87,9 +89,10 @@ def experts_bytes(
     intermediate: int,
     dtype_bytes: int,
     capability: Capability | None,
+    triton: TritonMxfp4 = TRITON_AS_STORED,
 ) -> int:
     """Bytes of a rank's routed experts after loading: `count` of them, `intermediate` wide."""
-    total = _experts_weights(experts, count, intermediate, dtype_bytes, capability)
+    total = _experts_weights(experts, count, intermediate, dtype_bytes, capability, triton)
     if keeps_activation_parameters(experts, capability, spread=count < experts.count):
         total += count * experts.activation_parameters * 4
     if runs_trtllm_nvfp4(experts, capability):
@@ -104,6 +107,7 @@ def _experts_weights(
     intermediate: int,
     dtype_bytes: int,
     capability: Capability | None,
+    triton: TritonMxfp4,
 ) -> int:
     tile = experts_tile(experts, capability)
     intermediate = ceil_div(intermediate, tile.intermediate) * tile.intermediate
@@ -127,7 +131,7 @@ def _experts_weights(
         case Fp8():
             return _fp8_experts_bytes(experts, count, intermediate, dtype_bytes, capability)
         case Mxfp4():
-            return _mxfp4_experts_bytes(experts, count, intermediate, capability)
+            return _mxfp4_experts_bytes(experts, count, intermediate, capability, triton)
         case Gptq() | Awq() | PackedInt():
             return count * (
                 _packed_expert_bytes(weight_format, experts, intermediate, dtype_bytes) + biases
@@ -165,11 +169,16 @@ def _fp8_experts_bytes(
 
 
 def _mxfp4_experts_bytes(
-    experts: Experts, count: int, intermediate: int, capability: Capability | None
+    experts: Experts,
+    count: int,
+    intermediate: int,
+    capability: Capability | None,
+    triton: TritonMxfp4,
 ) -> int:
     """MXFP4 experts, padded for their kernel.
 
-    Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4. TRT-LLM keeps
+    Triton's layout for Hopper pads the scales' rows to 256 and their groups to 4, in some releases
+    the packed weights too (third_party/triton_kernels/tensor_details/layout_details). TRT-LLM keeps
     int64 permutations of all rows, for weights, scales and biases. The biases of both are fp32.
     """
     assert isinstance(experts.format, Mxfp4)
@@ -177,19 +186,26 @@ def _mxfp4_experts_bytes(
     hidden = ceil_div(experts.hidden, tile.hidden) * tile.hidden
     inner = ceil_div(intermediate, tile.intermediate) * tile.intermediate
     rows = len(experts.up_outputs) * inner
-    weights = (rows * hidden + hidden * inner) // 2
+    side = triton.side if kernel is MoeKernel.TRITON else 1
+    weights = _packed_bytes(rows, hidden, side) + _packed_bytes(hidden, inner, side)
     bias_bytes = 2 if kernel is MoeKernel.MARLIN else 4
     biases = (rows + hidden) * bias_bytes if experts.bias else 0
 
     def scales(outputs: int, inputs: int) -> int:
         groups = ceil_div(inputs, MXFP4_GROUP)
-        if kernel is MoeKernel.TRITON:
-            return ceil_div(outputs, 256) * 256 * ceil_div(groups, 4) * 4
-        return outputs * groups
+        if kernel is not MoeKernel.TRITON:
+            return outputs * groups
+        loaded = outputs * groups if triton.keeps_scales else 0
+        return loaded + ceil_div(outputs, 256) * 256 * ceil_div(groups, 4) * 4
 
     each = weights + scales(rows, hidden) + scales(hidden, inner) + biases
     permuted = (3 if experts.bias else 2) if kernel is MoeKernel.TRTLLM else 0
     return count * each + permuted * 8 * (rows + hidden)
+
+
+def _packed_bytes(outputs: int, inputs: int, side: int) -> int:
+    """A matrix of two values a byte, both sides a multiple of `side`."""
+    return ceil_div(outputs, side) * side * ceil_div(inputs // 2, side) * side
 
 
 def _shard_block(block: int, hidden: int, intermediate: int) -> int:

@@ -29,6 +29,7 @@ from model_cards.quantization.formats import FLOAT32
 from planner.engine.deepseek_v4 import padded_heads
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
+from planner.engine.moe import TRITON_AS_STORED, TritonMxfp4
 from planner.engine.recurrent import has_fused_decode
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
 from planner.memory.repacking import Capability, experts_bytes, linear_bytes
@@ -51,6 +52,7 @@ class Layout:
     encoders_split: bool = True  # not with --mm-encoder-tp-mode data
     fused_decode: bool = False  # a kernel runs the whole decode step of recurrent layers
     max_model_len: int = 0  # where anything held depends on it
+    triton_mxfp4: TritonMxfp4 = TRITON_AS_STORED
 
     @property
     def expert_ranks(self) -> int:
@@ -82,6 +84,10 @@ def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> L
         encoders_split=given.mm_encoder_tp_mode != "data",
         fused_decode=any(has_fused_decode(state, device, config) for state in card.states),
         max_model_len=config.max_model_len if _follows_length(card) else 0,
+        triton_mxfp4=TritonMxfp4(
+            config.release.fact("mxfp4_triton_side"),
+            config.release.fact("mxfp4_triton_keeps_scales"),
+        ),
     )
 
 
@@ -221,7 +227,9 @@ def module_bytes(module: Module, layout: Layout) -> int:
             )
             if layout.balanced:  # TRT-LLM's 16-bit kernel does not know where they moved
                 module = replace(module, trtllm=False)
-            return experts_bytes(module, count, intermediate, width, layout.capability)
+            return experts_bytes(
+                module, count, intermediate, width, layout.capability, layout.triton_mxfp4
+            )
         case Tensor():
             shards = min(ranks, module.shape[0]) if module.sharded else 1
             width = DTYPE_BYTES[module.dtype] if module.dtype else width
