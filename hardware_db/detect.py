@@ -15,7 +15,7 @@ from hardware_db.link import NO_LINK, Link, default_link, nvlink, pcie_link
 from hardware_db.live import live_device
 from hardware_db.nvml import NvmlCard, joined_by_nvlink, read_cards
 from hardware_db.rig import Rig, unique
-from hardware_db.rig_text import rig_spec
+from hardware_db.rig_text import WSL_NOTE, rig_spec
 from hardware_db.visible import Unit, visible_units
 
 _ADVICE = "name one with --gpu, for example --gpu 4090"
@@ -76,7 +76,7 @@ def _detect(machine: Machine) -> Rig:
             "with nvidia-smi"
         )
     if machine.wsl:
-        notes.append("WSL: Windows takes some 1.3 GiB of each card before vLLM starts")
+        notes.append(WSL_NOTE)
     link, bridged, note = _link(machine.nvml, units, [device.gpu for device in devices])
     return Rig(
         nodes=1,

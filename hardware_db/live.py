@@ -51,7 +51,7 @@ def live_device(unit: Unit, host: HostMemory | None, wsl: bool) -> tuple[Device,
         table = gpu.memory.total_bytes
         notes.append("its memory cannot be read" + (", the table's is taken" if table else ""))
         return Device(gpu, table, index=card.index), notes
-    return Device(gpu, sizes.total, sizes.free, index=card.index, live=True), notes
+    return Device(gpu, sizes.total, sizes.free, index=card.index, live=True, wsl=wsl), notes
 
 
 def _match(card: NvmlCard, host: HostMemory | None) -> GpuMatch | None:

@@ -27,6 +27,8 @@ class Device:
     """The index that ``nvidia-smi`` shows, for a detected GPU."""
     live: bool = False
     """The sizes were asked from the machine."""
+    wsl: bool = False
+    """It is seen from Linux inside Windows, which takes a part of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Rigs as text: "2x3090+nvlink", "2x8xh100-sxm", "4090+3090", "custom:24GiB@1008", "auto".
+"""Rigs as text: "2x3090+nvlink", "2x8xh100-sxm", "4090+3090", "4090+wsl", "auto".
 
-rig   = [nodes "x"] group { "+" group } [ "+nvlink" ]
+rig   = [nodes "x"] group { "+" group } [ "+nvlink" ] [ "+wsl" ]
 group = [count "x"] device
 device = name [":" usable memory] | "custom:" ... | "cpu" [":" memory ["@" GB/s] {"," instruction}]
 """
@@ -24,6 +24,7 @@ from hardware_db.units import exact_size, gib, parse_size
 _LONGEST = 400
 _MOST = 1024  # GPUs of a node, and nodes: far above any real machine, far below a typo's harm
 _TIMES = "[xX×*]"
+WSL_NOTE = "WSL: Windows takes some 1.3 GiB of each card before vLLM starts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ def rig_spec(nodes: int, devices: Sequence[Device], bridged: bool = False) -> st
         count = len(list(same))
         groups.append(text if count == 1 and nodes == 1 else f"{count}x{text}")
     times = f"{nodes}x" if nodes > 1 else ""
-    return times + "+".join(groups) + ("+nvlink" if bridged else "")
+    wsl = "+wsl" if devices[0].wsl else ""
+    return times + "+".join(groups) + ("+nvlink" if bridged else "") + wsl
 
 
 def _parse(text: str) -> Rig:
@@ -72,7 +74,8 @@ def _parse(text: str) -> Rig:
         raise _invalid(text, "names no GPU")
     if len(text) > _LONGEST or not text.isprintable():
         raise _invalid(text, f"is not one printable line of up to {_LONGEST} characters")
-    body, bridged = re.subn(r"\s*\+\s*nvlink$", "", text, flags=re.IGNORECASE)
+    body, windows = re.subn(r"\s*\+\s*wsl2?$", "", text, flags=re.IGNORECASE)
+    body, bridged = re.subn(r"\s*\+\s*nvlink$", "", body, flags=re.IGNORECASE)
     groups = _groups(body, text)
     nodes, devices, notes = _lay_out(text, groups)
     gpus = [device.gpu for device in devices]
@@ -80,6 +83,9 @@ def _parse(text: str) -> Rig:
     if bridged:
         link, note = _bridged(text, gpus, link)
         notes.append(note)
+    if windows:
+        devices = [_under_windows(device, text) for device in devices]
+        notes.append(WSL_NOTE)
     return Rig(
         nodes=nodes,
         devices=tuple(devices),
@@ -201,6 +207,17 @@ def _bridged(text: str, gpus: list[Gpu], link: Link) -> tuple[Link, str | None]:
     return nvlink(first), None
 
 
+def _under_windows(device: Device, text: str) -> Device:
+    """The device as torch sees it in WSL, where the driver hides no reserve from the total."""
+    gpu = device.gpu
+    if gpu.vendor != "nvidia" or gpu.memory.unified:
+        raise _invalid(text, f"asks for WSL, where vLLM knows no {gpu.name}", "4090+wsl")
+    total = device.total_bytes
+    if total is not None and total == gpu.memory.total_bytes and gpu.memory.nvml_total_bytes:
+        total = gpu.memory.nvml_total_bytes
+    return replace(device, total_bytes=total, wsl=True)
+
+
 def _device_text(device: Device) -> str:
     gpu, total = device.gpu, device.total_bytes
     if gpu.vendor == "cpu":
@@ -209,6 +226,8 @@ def _device_text(device: Device) -> str:
     if stock is None:
         return custom_text(gpu, total)
     if total is None or total == stock.gpu.memory.total_bytes:
+        return gpu.slug
+    if device.wsl and total == stock.gpu.memory.nvml_total_bytes:
         return gpu.slug
     return f"{gpu.slug}:{exact_size(total)}"
 

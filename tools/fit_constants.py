@@ -65,12 +65,14 @@ class Implied:
 
 _LOGITS = "logits in 16 bits; in fp32, masked, as probabilities, divided by noise"
 _QUANTIZED = "published peaks of Qwen3-235B-A22B-FP8 TP4: 4.08 GiB at 8192 tokens, 12.78 at 65536"
+_LOADED = "kernels and handles loaded after the snapshot"
+_ALL_REDUCE = "with the workspaces of FlashInfer's all-reduce, on by default"
 _GRAPHS = "'Estimated CUDA graph memory': a pool, a part per graph, a part per graph and layer"
 RANGES: Final[dict[str, tuple[Range, ...]]] = {
     "sampler_bytes_per_logit": (
         Range("0.8.5", 38.0, 0.1, "16-bit logits, fp32 copies and int64 indices", "activation"),
         Range("0.17.0", 14.0, 0.1, _LOGITS, "activation"),
-        Range("0.20.0", None, 0.15, "as before", "activation"),
+        Range("0.20.0", None, 0.15, _LOGITS, "activation"),
     ),
     "sampler_bytes_per_logit_v2": (
         Range("0.8.5", 2.0, 0.5, "16-bit logits only: Model Runner V2 profiles a greedy sampler"),
@@ -78,25 +80,25 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
     ),
     "layer_hidden_copies": (
         Range("0.8.5", 3.0, 0.3, "residual, normed and output of a layer", "activation"),
-        Range("0.10.0", 3.75, 0.3, "the same in compiled graphs", "activation"),
+        Range("0.10.0", 3.75, 0.3, "residual, normed and output in compiled graphs", "activation"),
     ),
     "moe_workspaces": (Range("0.8.5", 1.0, 0.2, "workspace_shapes of the kernels", "activation"),),
     "moe_workspaces_quantized": (Range("0.8.5", 1.25, 0.6, _QUANTIZED, known=1),),
     "moe_quantized_gib": (Range("0.8.5", 0.87, 1.0, _QUANTIZED, known=1),),
     "encoder_widths": (Range("0.8.5", 2.0, 0.6, "inputs and outputs of the MLP of a patch"),),
     "non_torch_gib": (
-        Range("0.8.5", 0.08, 0.8, "kernels and handles loaded after the snapshot", "non_torch"),
-        Range("0.10.2", 0.13, 0.5, "the same", "non_torch"),
-        Range("0.18.0", 0.25, 0.5, "the same", "non_torch"),
-        Range("0.20.0", None, 1.0, "the same"),
+        Range("0.8.5", 0.08, 0.8, _LOADED, "non_torch"),
+        Range("0.10.2", 0.13, 0.5, _LOADED, "non_torch"),
+        Range("0.18.0", 0.25, 0.5, _LOADED, "non_torch"),
+        Range("0.20.0", None, 1.0, _LOADED),
     ),
     "non_torch_pp_gib": (
         Range("0.8.5", 0.07, 0.8, "pipeline stages load fewer kernels", "non_torch"),
     ),
     "non_torch_tp_nvlink_gib": (
         Range("0.8.5", 0.54, 0.6, "with the workspaces of fused all-reduce", "non_torch"),
-        Range("0.13.0", 2.1, 0.5, "those of FlashInfer's all-reduce, on by default", "non_torch"),
-        Range("0.20.0", None, 0.6, "the same"),
+        Range("0.13.0", 2.1, 0.5, _ALL_REDUCE, "non_torch"),
+        Range("0.20.0", None, 0.6, _ALL_REDUCE),
     ),
     "non_torch_tp_pcie_gib": (
         Range("0.8.5", 0.6, 0.7, "no log of tensor parallelism over PCIe shows this term"),
@@ -115,6 +117,35 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
     "context_tp_gib": (
         Range(
             "0.8.5", 0.35, 0.4, "NCCL buffers per rank: 342 to 392 MiB (aiconfigurator)", known=2
+        ),
+    ),
+    "cold_compile_gib": (
+        Range(
+            "0.8.5",
+            1.13,
+            0.5,
+            "KV cache with a warm less with a cold compile cache: Qwen3-8B-AWQ with EAGLE-3 on an "
+            "RTX 5070 Ti 5.47 and 4.34 GiB; some 2.3 GiB reported of a 27B hybrid",
+            known=2,
+        ),
+    ),
+    "wsl_gib": (
+        Range(
+            "0.8.5",
+            1.31,
+            0.25,
+            "taken by Windows before vLLM profiles (noonghunna/club-3090 docs/HARDWARE.md@4a29ab5)",
+            known=1,
+        ),
+    ),
+    "unified_system_gib": (
+        Range(
+            "0.8.5",
+            12.0,
+            0.7,
+            "the operating system's: of a GB10's 121.7 GiB 101 to 110 were free at start, and "
+            "more than 113 in two launches that asked for it",
+            known=5,
         ),
     ),
     "cpu_process_gib": (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hardware_db import find_rig
+from hardware_db import Rig, find_rig
 from planner.cli.console import fail, print_json
 from planner.cli.status import Status
 from planner.errors import PlanError
@@ -36,6 +36,13 @@ def check(
     reserve: Annotated[
         str | None, typer.Option(help='What to leave for other programs on each GPU: "1GiB".')
     ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="A command, quoted, that already runs on the same GPUs; may be repeated.",
+        ),
+    ] = None,
     vllm_version: Annotated[
         str | None,
         typer.Option(help="The vLLM release; else the image's, the installed, the newest."),
@@ -55,7 +62,6 @@ def check(
     not, 3 it may.
     """
     from planner.cli.verdict import print_verdict  # what only this command needs
-    from planner.diagnosis.check import check_command
 
     if plan is None:
         parsed = _read(command or [], vllm_version)
@@ -67,6 +73,10 @@ def check(
         file = read_plan(plan)
         parsed, gpu = as_command(file, vllm_version), gpu or file.gpu
     rig = find_rig(gpu or "auto", free_memory=free_memory, reserve=reserve)
+    if beside:
+        return _check_together(parsed, beside, rig, vllm_version, offline, as_json)
+    from planner.diagnosis.check import check_command
+
     result = check_command(parsed, rig, offline=offline)
     if as_json:
         from planner.diagnosis.report import CheckReport
@@ -87,6 +97,32 @@ def _read(words: list[str], release: str | None) -> ServeCommand:
             raise PlanError("give a command: vplan check -- vllm serve MODEL ...")
         words = [sys.stdin.read()]
     return read_command(words, release)
+
+
+def _check_together(
+    parsed: ServeCommand,
+    others: list[str],
+    rig: Rig,
+    vllm_version: str | None,
+    offline: bool,
+    as_json: bool,
+) -> int:
+    """The verdict on a command beside others on the same GPUs."""
+    from planner.cli.verdict import print_neighbours, print_verdict
+    from planner.command.parse import read_command
+    from planner.diagnosis.together import check_together
+
+    running = [read_command([text], vllm_version) for text in others]
+    together = check_together(parsed, running, rig, offline=offline)
+    if as_json:
+        from planner.diagnosis.report import CheckReport
+
+        print_json(CheckReport.beside_others(together))
+    else:
+        print_verdict(together.check, mended=together.shares is not None)
+        print_neighbours(together)
+        _complain(together.check.answer.value)
+    return _STATUS[together.check.answer.value]
 
 
 def _complain(answer: str) -> None:

@@ -6,17 +6,18 @@ from typing import Final
 
 from planner.cli.budget import print_budget
 from planner.cli.console import say, say_item, say_verbatim
-from planner.cli.format import chance, count, tokens_band
+from planner.cli.format import chance, count, gib, tokens_band
 from planner.command.render import render_command
 from planner.diagnosis.check import Check
+from planner.diagnosis.together import Together
 from planner.findings import Severity
 from planner.memory.verdict import Answer
 
 _STYLES: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
 
 
-def print_verdict(result: Check) -> None:
-    """Verdict, findings, budget, and what would start instead."""
+def print_verdict(result: Check, *, mended: bool = False) -> None:
+    """Verdict, findings, budget, and what would start instead, unless that is said elsewhere."""
     command, memory = result.command, result.memory
     say(f"{result.card.model_id} on {result.rig.describe()}; vLLM {command.release.name}", "bold")
     for note in (*result.rig.notes, command.release.note):
@@ -50,8 +51,22 @@ def print_verdict(result: Check) -> None:
             )
         say()
         say_verbatim(render_command(result.remedies[0].memory).shell())
-    elif memory.starts.answer is not Answer.YES and not memory.refusals:
+    elif memory.starts.answer is not Answer.YES and not memory.refusals and not mended:
         say("\nNothing was found that would start on this hardware.")
+
+
+def print_neighbours(together: Together) -> None:
+    """What runs beside the command, and the shares with which all of them start."""
+    say("\nOn the same GPUs before it:")
+    for neighbour in together.neighbours:
+        check, held = neighbour.check, neighbour.held
+        amount = "" if held is None else f": up to {gib(held.high)} GiB of each GPU"
+        say_item(f"{check.card.model_id}{amount}")
+    if together.shares is not None:
+        say("\nAll start, one after the other, with:")
+        checks = [*(neighbour.check for neighbour in together.neighbours), together.check]
+        for check, share in zip(checks, together.shares, strict=True):
+            say_item(f"{check.card.model_id}: --gpu-memory-utilization {share:g}")
 
 
 def _print_answer(result: Check) -> None:

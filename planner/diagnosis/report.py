@@ -10,6 +10,7 @@ from pydantic import Field
 from planner.command.render import render_command
 from planner.diagnosis.check import Check
 from planner.diagnosis.remedies import Remedy
+from planner.diagnosis.together import Together
 from planner.findings import Finding
 from planner.memory.plan import MemoryPlan
 from planner.report import MemoryReport, ModelReport, QuantityReport, RigReport, StrictModel
@@ -53,6 +54,17 @@ class RemedyReport(StrictModel):
         )
 
 
+class NeighbourReport(StrictModel):
+    """A command that runs on the same GPUs."""
+
+    model: str
+    answer: Literal["yes", "risky", "no"]
+    held_bytes: QuantityReport | None = Field(description="of each GPU")
+    working_share: float | None = Field(
+        description="a gpu_memory_utilization with which all start, where they do not"
+    )
+
+
 class CheckReport(StrictModel):
     """`vplan check --json`."""
 
@@ -67,6 +79,12 @@ class CheckReport(StrictModel):
     settings: dict[str, Any] = Field(description="settings given, and those that vLLM resolves")
     memory: MemoryReport | None
     remedies: list[RemedyReport]
+    beside: list[NeighbourReport] = Field(
+        default=[], description="what is started before, in that order"
+    )
+    working_share: float | None = Field(
+        default=None, description="the command's own gpu_memory_utilization with which all start"
+    )
 
     @classmethod
     def of(cls, check: Check) -> CheckReport:
@@ -82,6 +100,22 @@ class CheckReport(StrictModel):
             memory=MemoryReport.of(check.memory) if check.memory is not None else None,
             remedies=[RemedyReport.of(remedy) for remedy in check.remedies],
         )
+
+    @classmethod
+    def beside_others(cls, together: Together) -> CheckReport:
+        """Of a command that others on the same GPUs were started before."""
+        shares = together.shares or (None,) * (len(together.neighbours) + 1)
+        reports = [
+            NeighbourReport(
+                model=neighbour.check.card.model_id,
+                answer=neighbour.check.answer.value,
+                held_bytes=QuantityReport.of(neighbour.held) if neighbour.held else None,
+                working_share=share,
+            )
+            for neighbour, share in zip(together.neighbours, shares, strict=False)
+        ]
+        alone = cls.of(together.check)
+        return alone.model_copy(update={"beside": reports, "working_share": shares[-1]})
 
 
 def _settings(check: Check) -> dict[str, Any]:

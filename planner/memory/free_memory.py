@@ -34,10 +34,18 @@ def device_total(slot: Device) -> Quantity:
 def taken_at_start(
     slot: Device, device: DeviceFacts, release: Release, tensor_parallel_size: int
 ) -> Quantity:
-    """What vLLM's own context takes by then, and what is kept for other programs."""
+    """What vLLM's own context takes by then, and what others do.
+
+    That is what is kept for other programs, and where what is free was not given: Windows' part
+    under WSL, and the operating system's where GPU and CPU share their memory.
+    """
     taken = Quantity.exact(slot.reserve_bytes)
     if device.platform is Platform.CPU:
         return taken
+    if slot.free_bytes is None and slot.wsl:
+        taken = taken + constant("wsl_gib", release).times(GIB)
+    if slot.free_bytes is None and slot.gpu.memory.unified and slot.gpu.vendor == "nvidia":
+        taken = taken + constant("unified_system_gib", release).times(GIB)
     return taken + context(release, tensor_parallel_size).times(GIB)
 
 

@@ -24,6 +24,7 @@ from planner.errors import PlanError
 from planner.memory.activation import activation_peak
 from planner.memory.buffers import RankBuffers
 from planner.memory.cache_layout import CacheLayout
+from planner.memory.compile_cache import cold_compile
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.free_memory import (
@@ -347,6 +348,7 @@ def _ranks(
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
             spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
+            spent.append(cold_compile(card, config, device, release))
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)

@@ -17,6 +17,8 @@ from hardware_db.units import GIB, MIB
      ("2 x RTX 3090", 1, ["rtx-3090"] * 2, "2xrtx-3090"),
      ("2×3090", 1, ["rtx-3090"] * 2, "2xrtx-3090"),
      ("2X3090+NVLink", 1, ["rtx-3090"] * 2, "2xrtx-3090+nvlink"),
+     ("4090+wsl", 1, ["rtx-4090"], "rtx-4090+wsl"),
+     ("2x3090 + NVLink + WSL2", 1, ["rtx-3090"] * 2, "2xrtx-3090+nvlink+wsl"),
      ("8xh100-sxm", 1, ["h100-sxm"] * 8, "8xh100-sxm"),
      ("1x8xh100-sxm", 1, ["h100-sxm"] * 8, "8xh100-sxm"),
      ("2x8xh100-sxm", 2, ["h100-sxm"] * 8, "2x8xh100-sxm"),
