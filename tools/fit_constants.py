@@ -138,10 +138,10 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
             known=1,
         ),
     ),
-    "unified_system_gib": (
+    "unified_system_share": (
         Range(
             "0.8.5",
-            12.0,
+            0.1,
             0.7,
             "the operating system's: of a GB10's 121.7 GiB 101 to 110 were free at start, and "
             "more than 113 in two launches that asked for it",

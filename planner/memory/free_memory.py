@@ -45,7 +45,7 @@ def taken_at_start(
     if slot.free_bytes is None and slot.wsl:
         taken = taken + constant("wsl_gib", release).times(GIB)
     if slot.free_bytes is None and slot.gpu.memory.unified and slot.gpu.vendor == "nvidia":
-        taken = taken + constant("unified_system_gib", release).times(GIB)
+        taken = taken + constant("unified_system_share", release).times(slot.total_bytes or 0)
     return taken + context(release, tensor_parallel_size).times(GIB)
 
 
