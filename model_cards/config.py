@@ -16,6 +16,8 @@ from model_cards.dtypes import normalize_dtype
 from model_cards.errors import BadConfig
 
 MAX_CONFIG_BYTES: Final = 64 * 2**20
+# Objects and lists of a JSON text: each takes a hundred times the bytes that spell it.
+_MOST_CONTAINERS: Final = 2_000_000
 _LARGEST: Final = 2**40  # no dimension of a network comes near; keeps arithmetic sane
 _MOST_LAYERS: Final = 1000
 # How keys end that count layers and what else is built one by one.
@@ -41,6 +43,10 @@ def parse_json_object(text: bytes | str, where: str) -> dict[str, Any]:
         raise BadConfig(f"{where}: {constant} is not a number JSON knows")
 
     try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")  # as transformers reads it; json would guess
+        if text.count("{") + text.count("[") > _MOST_CONTAINERS:
+            raise BadConfig(f"{where} holds more than {_MOST_CONTAINERS:,} objects; not read")
         value = json.loads(text, parse_constant=refuse)
     except BadConfig:
         raise

@@ -94,6 +94,7 @@ class EngineConfig:
     max_loras: int | None = None
     max_lora_rank: int | None = None
     fully_sharded_loras: bool = False
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         for name in whole_numbers():

@@ -107,6 +107,7 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
 def _tensors(file: Any, name: str) -> dict[str, StoredTensor]:
     """The tensors of one file as huggingface_hub describes it."""
     header = {
-        tensor: {"dtype": info.dtype, "shape": info.shape} for tensor, info in file.tensors.items()
+        tensor: {"dtype": info.dtype, "shape": info.shape, "data_offsets": info.data_offsets}
+        for tensor, info in file.tensors.items()
     }
     return header_tensors(header, name)

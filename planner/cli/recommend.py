@@ -69,6 +69,13 @@ def recommend(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(help="Rows of the ranking.")] = 12,
+    revision: Annotated[
+        str | None, typer.Option(help="The model's branch, tag or commit; also ID@REVISION.")
+    ] = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="Let vLLM run code of the model's repository."),
+    ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     format: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
@@ -99,9 +106,11 @@ def recommend(
         output_tokens if output_tokens is not None else typical.output_tokens,
         concurrency,
     )
-    requirements = Requirements(workload, use_case, context)
+    if model is None and (revision is not None or trust_remote_code):
+        raise PlanError("--revision and --trust-remote-code are about a model: give it, --model")
+    requirements = Requirements(workload, use_case, context, trust_remote_code)
     rig = _rig(gpu, model, free_memory, reserve)
-    card = open_card(model, offline=offline) if model is not None else None
+    card = open_card(model, revision=revision, offline=offline) if model is not None else None
     if wanted is not None and wanted.format != JSON:
         from planner.cli.recommended import put_out
 

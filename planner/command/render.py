@@ -31,6 +31,7 @@ _STATED: Final = {
 _EFFECTS: Final = {
     "enable_expert_parallel": "whole experts on every rank",
     "enforce_eager": "no CUDA graphs: less memory, slower",
+    "trust_remote_code": "as asked for: runs code of the model's repository",
 }
 
 
@@ -86,6 +87,8 @@ def render_command(memory: MemoryPlan, reasons: dict[str, str] | None = None) ->
 
 def _flags(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator[Flag]:
     config, given = memory.config, memory.config.given
+    if memory.card.origin.revision is not None:
+        yield Flag("--revision", memory.card.origin.revision, "the revision that was planned")
     for field in fields(EngineConfig):
         name, value = field.name, getattr(given, field.name)
         if name in _STATED:

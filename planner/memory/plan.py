@@ -17,6 +17,7 @@ from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.refusal import Refusal, RefusalKind, Unloadable
 from planner.engine.releases import Release, find_release
+from planner.engine.remote_code import remote_code_notes
 from planner.engine.rules import refusals, unexamined
 from planner.engine.served import as_served
 from planner.engine_config import EngineConfig
@@ -282,6 +283,7 @@ def _notes(
 ) -> Iterator[str]:
     """What a reader of the plan must know."""
     yield from (*rig.notes, *card.notes)
+    yield from remote_code_notes(card, config.given.trust_remote_code)
     speculating = config.speculation.note if config.speculation is not None else None
     yield from filter(None, (release.note, speculating, unexamined(device, release)))
     if len(kv.groups) > 1 and not release.fact("kv_tokens_by_concurrency"):

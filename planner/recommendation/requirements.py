@@ -18,12 +18,14 @@ _THINKING_TOKENS: Final = 4
 class Requirements:
     """A workload, and the context a single request may grow to.
 
-    `context` None: `DEFAULT_CONTEXT`, or less for a model that has less.
+    `context` None: `DEFAULT_CONTEXT`, or less for a model that has less. `trust_remote_code`: the
+    user lets vLLM run code of the model's repository.
     """
 
     workload: Workload
     use_case: str
     context: int | None = None
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         if self.context is None:

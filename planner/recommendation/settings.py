@@ -46,7 +46,10 @@ def usual_settings(
     if pipeline > 1:
         reasons["pipeline_parallel_size"] = f"splits the layers into {pipeline} stages"
     config = EngineConfig(
-        tensor_parallel_size=tensor, pipeline_parallel_size=pipeline, max_model_len=context
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=pipeline,
+        max_model_len=context,
+        trust_remote_code=requirements.trust_remote_code,
     )
     if rig.nodes > 1:
         config, spread = _over_nodes(config, rig.nodes, release)

@@ -64,10 +64,12 @@ def test_a_large_file_within_the_limit_is_read(tmp_path: Path) -> None:
     assert read_json_object(path)["model_type"] == "llama"
 
 
-def test_a_byte_order_mark_and_utf_16_are_read() -> None:
+def test_a_byte_order_mark_and_utf_16_are_refused_as_by_transformers() -> None:
+    """It opens the file as UTF-8 and hands the text to json: vLLM would not start."""
     text = '{"model_type": "llama"}'
     for encoding in ("utf-8-sig", "utf-16", "utf-32"):
-        assert parse_json_object(text.encode(encoding), "config.json") == {"model_type": "llama"}
+        with pytest.raises(BadConfig, match="not valid JSON"):
+            parse_json_object(text.encode(encoding), "config.json")
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
     "max_loras": (4, ["--max-loras", "4"]),
     "max_lora_rank": (64, ["--max-lora-rank", "64"]),
     "fully_sharded_loras": (True, ["--fully-sharded-loras"]),
+    "trust_remote_code": (True, ["--trust-remote-code"]),
 }
 
 
