@@ -23,7 +23,7 @@ class Basis(IntEnum):
 
 
 # A band is meant to hold nine cases in ten: 1.645 standard deviations to each side.
-_BAND_SIGMAS = 1.645
+BAND_SIGMAS = 1.645
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Quantity:
         half = self.value - self.low if threshold < self.value else self.high - self.value
         if half <= 0:
             return 1.0 if threshold > self.value else 0.0
-        sigma = half / _BAND_SIGMAS
+        sigma = half / BAND_SIGMAS
         return 0.5 * (1 + erf((threshold - self.value) / (sigma * sqrt(2))))
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.exceptions import TyperException
 
+from planner.calibration import Calibration, calibrate_process
 from planner.cli.console import fail, prepare_streams
 from planner.cli.status import Status
 
@@ -19,7 +20,7 @@ _WRAPS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": Fals
 # Each is a function of that name in the module of that name.
 _COMMANDS: Final[dict[str, dict[str, Any]]] = {
     "recommend": {}, "check": _WRAPS, "diagnose": {}, "gpus": {}, "models": {}, "schema": {},
-    "tui": {}, "validate": _WRAPS,
+    "tui": {}, "validate": _WRAPS, "calibration": {},
 }  # fmt: skip
 # Second words that are commands of their own, each in a module "first_second".
 _BELOW: Final = {"models": ("add", "search", "update")}
@@ -68,7 +69,10 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     alone = [name for name in (first,) if name in _COMMANDS]
     for name in () if first == "--version" else alone or _COMMANDS:
         function = getattr(import_module(f"planner.cli.{name}"), name)
-        app.command(context_settings=_COMMANDS[name] or None)(function)
+        if isinstance(function, typer.Typer):
+            app.add_typer(function, name=name)
+        else:
+            app.command(context_settings=_COMMANDS[name] or None)(function)
     return app
 
 
@@ -86,7 +90,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         command = typer.main.get_command(application(words))
-        result = command.main(words, prog_name="vplan", standalone_mode=False)
+        with calibrate_process(_learned):
+            result = command.main(words, prog_name="vplan", standalone_mode=False)
         sys.stdout.flush()
     except TyperException as error:
         context = getattr(error, "ctx", None)
@@ -108,6 +113,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         fail(str(error))
         return Status.BAD_INPUT
     return int(result) if isinstance(result, int) else 0
+
+
+def _learned() -> Calibration:
+    """What earlier validations on this machine taught; a plan does without if it cannot be had."""
+    from planner.calibration_store import StoreError, store_path
+
+    if not store_path().exists():
+        return Calibration()
+    from planner.launch.history import open_store
+
+    try:
+        return open_store(fail).calibration()
+    except StoreError as error:
+        fail(f"{error}; the plan does without what earlier runs taught")
+        return Calibration()
 
 
 def _is_about_input(error: Exception) -> bool:

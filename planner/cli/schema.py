@@ -13,8 +13,8 @@ def schema(
     report: Annotated[
         str | None,
         typer.Argument(
-            help="ranking, model-on-rig, rigs, check, diagnosis, validation, gpus, models "
-            "or search; else all."
+            help="ranking, model-on-rig, rigs, check, diagnosis, validation, calibration, gpus, "
+            "models or search; else all."
         ),
     ] = None,
 ) -> None:
@@ -24,6 +24,7 @@ def schema(
     from pydantic import BaseModel
 
     from planner.diagnosis.report import CheckReport
+    from planner.launch.calibration_report import CalibrationReport
     from planner.launch.log_report import DiagnosisReport
     from planner.launch.report import ValidationReport
     from planner.report import REPORTS
@@ -33,6 +34,7 @@ def schema(
         "check": CheckReport,
         "diagnosis": DiagnosisReport,
         "validation": ValidationReport,
+        "calibration": CalibrationReport,
     }
     if report is not None and report not in reports:
         raise PlanError(f"Unknown report {report!r}; one of {', '.join(reports)}")

@@ -56,6 +56,7 @@ def validate(
     if dry_run:
         _announce(preflight)
         return Status.YES
+    from planner.launch.history import remember
     from planner.launch.progress import ignore
     from planner.launch.report import ValidationReport, new_folder, verdict_line, write_files
     from planner.launch.validation import validate as run_validation
@@ -70,6 +71,7 @@ def validate(
         observer=ignore if as_json else _progress,
     )
     write_files(run)
+    remember(run, fail)
     if as_json:
         print_json(ValidationReport.of(run))
     else:

@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from pydantic import Field
+
+from planner.calibration import Observation
 from planner.files import write_file
 from planner.launch.log_report import FailureReport, LaunchFactsReport
 from planner.launch.probe import Completion
@@ -69,6 +72,27 @@ class KeptReport(StrictModel):
     key_file: str
 
 
+class ObservationReport(StrictModel):
+    """A term that plans of this GPU and release learn from, beside the fitted value."""
+
+    term: str
+    subject: str
+    measured: float
+    fitted: float
+    formula: str
+
+    @classmethod
+    def of(cls, observation: Observation) -> ObservationReport:
+        """From the library's."""
+        return cls(
+            term=observation.term.value,
+            subject=observation.subject,
+            measured=observation.measured,
+            fitted=observation.fitted,
+            formula=observation.formula,
+        )
+
+
 class UsageReport(StrictModel):
     """Memory in use (of the GPUs, or of a CPU server's processes) and power, as watched."""
 
@@ -109,6 +133,9 @@ class ValidationReport(StrictModel):
     kept: KeptReport | None
     folder: str
     usage: UsageReport | None = None
+    uid: str = ""
+    gpu: str = ""
+    observations: list[ObservationReport] = Field(default_factory=list)
 
     @classmethod
     def of(cls, run: Validation) -> ValidationReport:
@@ -135,6 +162,9 @@ class ValidationReport(StrictModel):
             ),
             folder=str(run.folder),
             usage=UsageReport.of(run.usage),
+            uid=run.uid,
+            gpu=check.rig.smallest.gpu.slug,
+            observations=[ObservationReport.of(seen) for seen in run.observations],
         )
 
 

@@ -8,11 +8,13 @@ From a program, in a thread of its own if it must not wait:
         run = validate(preflight, new_folder(preflight.check.command.model),
                        observer=show, cancel=stop)   # show(event): see planner.launch.progress
         write_files(run)                        # report.json and report.md beside the log
+        remember(run)                           # what it taught, for the next plans
     for past in past_runs():                    # newest first: folder and ValidationReport
         ...
 
 `prepare` is in planner.launch.preflight, `new_folder`, `write_files` and
-`ValidationReport.of(run)` in planner.launch.report, `past_runs` in planner.launch.history. Whatever
+`ValidationReport.of(run)` in planner.launch.report, `past_runs` and
+`remember` in planner.launch.history. Whatever
 ends `validate`, an error of the observer too, the server and all its processes have ended with it.
 """
 
@@ -21,15 +23,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from threading import Event as Flag
+from uuid import uuid4
 
+from planner.calibration import Observation
 from planner.errors import PlanError
 from planner.launch.client import Client, ServerError
 from planner.launch.facts import Failure, FailureKind, LaunchFacts
+from planner.launch.learning import observe
 from planner.launch.preflight import Preflight, server_environment
 from planner.launch.probe import Probe, probe
 from planner.launch.process import Launch
@@ -69,7 +74,9 @@ class Validation:
     ready_seconds: float | None
     failure: Failure | None
     usage: Usage
+    observations: tuple[Observation, ...] = ()
     kept: Kept | None = None
+    uid: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def verdict(self) -> Verdict:
@@ -137,8 +144,9 @@ def validate(
     if failure is not None and failure.kind is not FailureKind.TIMEOUT:
         failure = facts.failure or failure
     terms = compare(memory, facts, answers) if answers is not None else ()
+    learned = observe(preflight.check, facts, answers)
     return Validation(
-        preflight, began, folder, facts, answers, terms, ready, failure, usage, kept
+        preflight, began, folder, facts, answers, terms, ready, failure, usage, learned, kept
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ Its own CUDA context, and NCCL's, are there by then.
 from __future__ import annotations
 
 from hardware_db import Device
+from planner.calibration import Term, in_use
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
 from planner.memory.constants import GIB, constant
@@ -46,13 +47,15 @@ def taken_at_start(
         taken = taken + constant("wsl_gib", release).times(GIB)
     if slot.free_bytes is None and slot.gpu.memory.unified and slot.gpu.vendor == "nvidia":
         taken = taken + constant("unified_system_share", release).times(slot.total_bytes or 0)
-    return taken + context(release, tensor_parallel_size).times(GIB)
+    return taken + context(release, tensor_parallel_size, slot.gpu.slug)
 
 
-def context(release: Release, tensor_parallel_size: int) -> Quantity:
-    """GiB of the CUDA context and library handles, and of NCCL where there are several ranks."""
-    alone = constant("context_gib", release)
-    return alone if tensor_parallel_size == 1 else alone + constant("context_tp_gib", release)
+def context(release: Release, tensor_parallel_size: int, gpu: str) -> Quantity:
+    """Bytes of the CUDA context and library handles, and of NCCL where there are several ranks."""
+    taken, subject = constant("context_gib", release), "one rank"
+    if tensor_parallel_size > 1:
+        taken, subject = taken + constant("context_tp_gib", release), "several ranks"
+    return in_use().correct(Term.CONTEXT, subject, taken.times(GIB), gpu, release)
 
 
 def free_at_start(slot: Device, taken: Quantity) -> Quantity:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from hardware_db import Rig
 from planner.engine.device import Platform
-from planner.memory.constants import GIB
 from planner.memory.free_memory import context, free_at_start, taken_at_start
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Quantity, total
@@ -30,7 +29,7 @@ def held(memory: MemoryPlan) -> Quantity:
     if memory.device.platform is Platform.CPU:
         return total([*parts, pool])
     ranks = memory.config.given.tensor_parallel_size
-    outside = [context(memory.release, ranks).times(GIB)]
+    outside = [context(memory.release, ranks, memory.rig.smallest.gpu.slug)]
     if not rank.graphs_counted:
         outside.append(rank.cuda_graphs)
     if memory.config.kv_cache_memory_bytes is None and memory.kv_cache.groups:
@@ -68,7 +67,7 @@ def shared_out(plans: Sequence[MemoryPlan]) -> tuple[float, ...] | None:
     slot, ranks = first.rig.smallest, first.config.given.tensor_parallel_size
     free = free_at_start(slot, taken_at_start(slot, first.device, first.release, ranks)).low
     outside = [held(memory).high - memory.requested.high for memory in plans]
-    outside[0] -= context(first.release, ranks).high * GIB  # it is taken off `free`
+    outside[0] -= context(first.release, ranks, slot.gpu.slug).high  # it is taken off `free`
     device = first.device_total.high
     needs = [needed_share(memory) for memory in plans]
     spare = ((free - sum(outside)) / device - sum(needs)) / len(plans)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hardware_db import Device, Rig
 from model_cards import ModelCard
+from planner.calibration import Term, in_use
 from planner.engine.backend import AttentionBackend
 from planner.engine.defaults import ResolvedConfig, resolve
 from planner.engine.device import DeviceFacts, Platform, device_facts
@@ -286,6 +287,7 @@ def _notes(
     yield from remote_code_notes(card, config.given.trust_remote_code)
     speculating = config.speculation.note if config.speculation is not None else None
     yield from filter(None, (release.note, speculating, unexamined(device, release)))
+    yield from _taught(rig.smallest.gpu.slug, release)
     if len(kv.groups) > 1 and not release.fact("kv_tokens_by_concurrency"):
         yield (
             f"vLLM {release.name} prints the tokens of one of the {len(kv.groups)} groups "
@@ -296,6 +298,15 @@ def _notes(
         yield f"GPUs in use: {needed} of {rig.gpu_count}"
     if rig.mixed:
         yield f"mixed cards: the smallest, {rig.smallest.gpu.name}, bounds every rank"
+
+
+def _taught(gpu: str, release: Release) -> Iterator[str]:
+    """That earlier runs corrected the plan."""
+    runs = in_use().runs(gpu, release)
+    if runs:
+        terms = ", ".join(term.label for term in in_use().terms(gpu, release))
+        counted = "an earlier run" if runs == 1 else f"{runs} earlier runs"
+        yield f"corrected by {counted} (vplan calibration list): {terms}"
 
 
 def _state_blocks(card: ModelCard, config: ResolvedConfig, release: Release) -> int:
@@ -346,6 +357,11 @@ def _ranks(
                 card, config, device, release, first_stage=index == 0, last_stage=last
             )
             graphs = cuda_graph_estimate(stage.layers, config, release)
+            gpu, taught = rig.smallest.gpu.slug, in_use()
+            activation = taught.correct(
+                Term.ACTIVATION, card.architecture, activation, gpu, release
+            )
+            graphs = taught.correct(Term.CUDA_GRAPHS, "", graphs, gpu, release)
         if config.kv_cache_memory_bytes is not None:
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
@@ -409,17 +425,21 @@ def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Rel
 
     Before 0.9.1 there was no snapshot: all of it counts, the CUDA context too.
     """
+    gpu, taught = rig.smallest.gpu.slug, in_use()
     if device.platform is Platform.CPU:
-        return constant("cpu_process_gib", release).times(GIB)
-    ranks = config.tensor_parallel_size
-    link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
-    if ranks > 1:
-        name = f"non_torch_tp_{link}_gib"
-    elif config.pipeline_parallel_size > 1:
-        name = "non_torch_pp_gib"
-    else:
-        name = "non_torch_gib"
-    after = constant(name, release, rig.smallest.gpu.slug)
+        process = constant("cpu_process_gib", release).times(GIB)
+        return taught.correct(Term.CPU_PROCESS, "", process, gpu, release)
+    name, ranks = non_torch_name(rig, config), config.tensor_parallel_size
+    after = constant(name, release, gpu).times(GIB)
+    after = taught.correct(Term.OUTSIDE_TORCH, name, after, gpu, release)
     if release.fact("context_inside_utilization"):
-        after = after + context(release, ranks)
-    return after.times(GIB)
+        after = after + context(release, ranks, gpu)
+    return after
+
+
+def non_torch_name(rig: Rig, config: EngineConfig) -> str:
+    """The constant of what is outside torch: more with communication between GPUs."""
+    if config.tensor_parallel_size > 1:
+        link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
+        return f"non_torch_tp_{link}_gib"
+    return "non_torch_pp_gib" if config.pipeline_parallel_size > 1 else "non_torch_gib"

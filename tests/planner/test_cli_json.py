@@ -34,8 +34,9 @@ REPORTS = {
                         ("--gpu", "2x4090", "--offline", "vllm serve Qwen/Qwen3-14B -tp 4"),
                         ("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-14B")]),
 }  # fmt: skip
-# Of what really happened, or of a Hub: test_diagnose, test_validate, test_cli_own_models.
-ELSEWHERE = {"diagnosis", "search", "validation"}
+# Of what really happened, or of a Hub: test_calibration, test_diagnose, test_validate,
+# test_cli_own_models.
+ELSEWHERE = {"calibration", "diagnosis", "search", "validation"}
 CASES = [(report, arguments) for report, (_, every) in REPORTS.items() for arguments in every]
 
 
