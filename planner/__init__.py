@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planner.recommendation.requirements import Requirements
     from planner.recommendation.settle import Settled, Unfit, settle
     from planner.speed.serving import SpeedEstimate, predict_speed
+    from planner.speed.speculation_choice import SpeculationChoice, choose_speculation
     from planner.workload import Workload
 
 # Imported when first used, so that a command pays only for what it needs.
@@ -37,11 +38,13 @@ _HOMES = {
     "Recommendation": "planner.recommendation.rank",
     "Requirements": "planner.recommendation.requirements",
     "Settled": "planner.recommendation.settle",
+    "SpeculationChoice": "planner.speed.speculation_choice",
     "SpeculativeConfig": "planner.engine_config",
     "SpeedEstimate": "planner.speed.serving",
     "Sweep": "planner.memory.sweep",
     "Unfit": "planner.recommendation.settle",
     "Workload": "planner.workload",
+    "choose_speculation": "planner.speed.speculation_choice",
     "plan_memory": "planner.memory.plan",
     "predict_speed": "planner.speed.serving",
     "recommend": "planner.recommendation.rank",
@@ -60,11 +63,13 @@ __all__ = [
     "Recommendation",
     "Requirements",
     "Settled",
+    "SpeculationChoice",
     "SpeculativeConfig",
     "SpeedEstimate",
     "Sweep",
     "Unfit",
     "Workload",
+    "choose_speculation",
     "plan_memory",
     "predict_speed",
     "recommend",

@@ -17,13 +17,16 @@ CONVERSIONS: Final = ("auto", "none", "embed", "classify")
 class SpeculativeConfig:
     """`--speculative-config`: the method, tokens drafted each step, and the draft's model if any.
 
-    Raises `PlanError` for values that no vLLM accepts.
+    `num_speculative_tokens_per_batch_size` holds (fewest requests, most requests, tokens). Raises
+    `PlanError` for values that no vLLM accepts.
     """
 
     method: str
     num_speculative_tokens: int
     model: str | None = None
     draft_tensor_parallel_size: int | None = None
+    parallel_drafting: bool | None = None
+    num_speculative_tokens_per_batch_size: tuple[tuple[int, int, int], ...] | None = None
 
     def __post_init__(self) -> None:
         if self.num_speculative_tokens < 1:

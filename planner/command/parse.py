@@ -147,6 +147,8 @@ class _Settings:
             int(given["num_speculative_tokens"]),
             model,
             given.get("draft_tensor_parallel_size"),
+            given.get("parallel_drafting"),
+            _ranges(given.get("num_speculative_tokens_per_batch_size")),
         )
 
     def _unknown_key(self, key: str) -> None:
@@ -165,6 +167,13 @@ class _Settings:
 
     def _note(self, code: str, severity: Severity, text: str) -> None:
         self.findings.append(Finding(code, severity, text))
+
+
+def _ranges(given: Any) -> tuple[tuple[int, int, int], ...] | None:
+    """Drafted tokens by batch size: (fewest requests, most, tokens) each."""
+    if not given:
+        return None
+    return tuple((int(fewest), int(most), int(tokens)) for fewest, most, tokens in given)
 
 
 def _text(value: Any) -> str | None:

@@ -37,6 +37,7 @@ class Speculation:
     problem: str | None = None  # why it cannot work: no draft where it needs one, too few heads
     on_v0: bool = False  # vLLM falls back to its first engine
     ranks: int | None = None  # tensor-parallel ranks that hold the draft, None: all
+    parallel_drafting: bool = False  # a head or model trained to write all tokens in one pass
 
     @property
     def shares_embedding(self) -> bool:
@@ -69,7 +70,7 @@ class Speculation:
 
     @property
     def writes_blocks(self) -> bool:
-        """Whether the draft writes all tokens of a step at once."""
+        """Whether the draft writes all tokens of a step at once, by its method."""
         return self.method in _BLOCK_METHODS
 
     @property
@@ -87,7 +88,7 @@ class Speculation:
     @property
     def needs_v1_runner(self) -> bool:
         """Whether vLLM falls back to its older model runner."""
-        return self.method in _V1_ONLY
+        return self.method in _V1_ONLY or self.parallel_drafting
 
     def attention_layers(self) -> tuple[Attention, ...]:
         """The attention caches of the draft's layers."""
@@ -108,7 +109,11 @@ def speculation(
     if config is None:
         return None
     found = _found(card, config, draft, max_model_len, release)
-    return replace(found, on_v0=config.method in release.fact("v0_speculative_methods"))
+    return replace(
+        found,
+        on_v0=config.method in release.fact("v0_speculative_methods"),
+        parallel_drafting=bool(config.parallel_drafting),
+    )
 
 
 def _found(

@@ -6,7 +6,7 @@ Nothing here depends on how fast anything is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState
@@ -81,7 +81,7 @@ class StepDemand:
         return cls(
             always_read=float(sum(_always_read(card, part, bulk is not None) for part in parts)),
             drawn=tuple(drawn),
-            caches=tuple(_cache_reads(memory)),
+            caches=tuple(cache_reads(card.attention_layers, memory)),
             state_bytes=2.0 * held,
             flops_per_token=2.0 * card.active_parameters / ranks,
         )
@@ -125,10 +125,10 @@ def _active_bulk(card: ModelCard) -> float | None:
     return None
 
 
-def _cache_reads(memory: MemoryPlan) -> Iterator[CacheReads]:
-    """What the attention layers read, those that are alike together."""
+def cache_reads(attention_layers: Iterable[Attention], memory: MemoryPlan) -> Iterator[CacheReads]:
+    """What attention layers read in a plan, those that are alike together."""
     config = memory.config
-    for attention, layers in Counter(memory.card.attention_layers).items():
+    for attention, layers in Counter(attention_layers).items():
         per_head = float(cached_token_bytes(attention, config.kv_cache_dtype, config.dtype_bytes))
         yield CacheReads(
             layers,

@@ -7,14 +7,17 @@ The physical ceiling, bytes over bandwidth, is given beside it and bounds every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import hypot
 
 from planner.engine.device import Platform
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Basis, Quantity
 from planner.speed.constants import speed_constants
-from planner.speed.step import MissingFact, StepModel, StepTime, slowest
+from planner.speed.step import StepModel, StepTime, slowest
 from planner.workload import Workload
+
+_MOST_OF_A_BAND = 0.9  # no band reaches down to no time at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +35,28 @@ class SpeedEstimate:
     notes: tuple[str, ...]
 
 
-def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
-    """Speed of a planned launch.
+def predict_speed(memory: MemoryPlan, workload: Workload, *, task: str = "chat") -> SpeedEstimate:
+    """Speed of a planned launch; `task` says what its drafts, if it has any, have to guess.
 
-    Raises `MissingFact` where there is no step to time (`StepModel.of`), and for speculative
-    decoding. Where the cache holds fewer requests than the workload sends at once, the rest wait:
-    speed is that of those admitted.
+    Raises `MissingFact` where there is no step to time (`StepModel.of`). Where the cache holds
+    fewer requests than the workload sends at once, the rest wait: speed is that of those admitted.
     """
     model = StepModel.of(memory)
-    if memory.config.speculation is not None:
-        raise MissingFact("speed with speculative decoding is not modelled yet: no speed")
     admitted = memory.expected_requests_at(workload.total_tokens)
     running = max(1, int(min(workload.concurrency, admitted, memory.config.max_num_seqs)))
-    step = model.seconds(running, workload.prompt_tokens + workload.output_tokens / 2)
+    context = workload.prompt_tokens + workload.output_tokens / 2
+    step = model.seconds(running, context)
+    drafting = _drafting(memory, running, context, task)
     prefill = _prefill_time(memory, model, workload.prompt_tokens)
     others = (running - 1) / workload.output_tokens * prefill if prefill is not None else 0.0
-    tpot = step.total + others
+    tpot = step.total / drafting.gain.value + others
 
     # One user's own request cannot be faster than its weights and cache can be read.
     share, basis = _band(memory, running)
-    low, high = max(tpot * (1 - share), step.ceiling), tpot * (1 + share)
+    ceiling = step.ceiling / drafting.most_tokens
+    faster, slower = (hypot(share, each) for each in drafting.shares)
+    low, high = max(tpot * (1 - min(faster, _MOST_OF_A_BAND)), ceiling), tpot * (1 + slower)
+    basis = max(basis, drafting.gain.basis)
     tpot_q = Quantity(tpot, low, high, basis, "step-time model")
     per_user = Quantity(1 / tpot, 1 / high, 1 / low, basis, "step-time model")
     ttft = None
@@ -68,11 +73,40 @@ def predict_speed(memory: MemoryPlan, workload: Workload) -> SpeedEstimate:
         ttft=ttft,
         per_user=per_user,
         total=per_user.times(running),
-        ceiling_per_user=1 / step.ceiling,
+        ceiling_per_user=1 / ceiling,
         bound_by=_bound_by(step, others),
         admitted=admitted,
-        notes=_notes(workload, running, prefill),
+        notes=(*_notes(workload, running, prefill), *drafting.notes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafting:
+    """What speculative decoding does to a launch's steps; nothing without."""
+
+    gain: Quantity = field(default_factory=lambda: Quantity.exact(1.0))
+    most_tokens: int = 1  # that one step can emit for a request
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """How far the band of the gain reaches in the time of a token, down and up."""
+        return 1 - self.gain.value / self.gain.high, self.gain.value / self.gain.low - 1
+
+
+def _drafting(memory: MemoryPlan, running: int, context: float, task: str) -> _Drafting:
+    if memory.config.speculation is None:
+        return _Drafting()
+    from planner.speed.speculative import SpeculativeModel, acceptance_for  # few launches need it
+
+    tokens = memory.config.speculation.num_speculative_tokens
+    expected = acceptance_for(memory, task)
+    gain = SpeculativeModel.of(memory).gain(running, context, tokens, expected)
+    note = (
+        f"{memory.config.speculation.method} with {tokens} tokens drafted a step is "
+        f"{gain.value:.2f} [{gain.low:.2f}-{gain.high:.2f}] times as fast as no drafts, on {task}"
+    )
+    return _Drafting(gain, 1 + tokens, (note,))
 
 
 def _bound_by(step: StepTime, others: float) -> str:

@@ -21,8 +21,12 @@ def plan(
     model: str | ModelCard = "Qwen/Qwen3-8B",
     rig: str = "4090",
     release: str = "0.33.0",
+    *,
+    draft: str | None = None,
     **settings: Any,
 ) -> MemoryPlan:
     """The memory plan of a model on a rig with these EngineConfig settings."""
     card = bundled(model) if isinstance(model, str) else model
-    return plan_memory(card, find_rig(rig), EngineConfig(**settings), vllm=release)
+    drafting = bundled(draft) if draft is not None else None
+    config = EngineConfig(**settings)
+    return plan_memory(card, find_rig(rig), config, draft=drafting, vllm=release)

@@ -1,0 +1,344 @@
+"""Which speculative method pays for a plan and its load, if any.
+
+Every draft that is known for the target is planned, memory and all: what it takes from the KV cache
+counts where requests then have to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from model_cards import ModelCard
+from model_cards.known_drafts import KnownDraft, draft_card, drafts_of
+from planner.engine.options import has_speculative_key
+from planner.engine.releases import Release
+from planner.engine_config import EngineConfig, SpeculativeConfig
+from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.memory.verdict import Answer
+from planner.quantity import Basis, Quantity
+from planner.speed.acceptance import ExpectedAcceptance, acceptance_data, expected_acceptance
+from planner.speed.drafting import drafting_kind
+from planner.speed.speculative import LARGEST_BATCH, WORTH_IT, SpeculativeModel
+from planner.workload import Workload
+
+BATCHES: Final = (1, 4, 16, 64)  # what gains are shown for
+_MOST_TOKENS: Final = {"mtp": 8, "ngram": 6, "suffix": 8}  # drafted in a step, where it is tried
+_MOST_SEQUENTIAL: Final = 8
+_MOST_PARALLEL: Final = 15
+_MATCHING: Final = ("ngram", "suffix")
+_FIRST_TRY: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculativeOption:
+    """A way to speculate, judged for a plan and its load.
+
+    `problem` says why it cannot be used; there is no gain then.
+    """
+
+    kind: str  # the method, with how it drafts: `peagle`, `pard`
+    draft: KnownDraft
+    draft_exact: bool  # whether the draft's own config is known
+    config: SpeculativeConfig
+    memory: MemoryPlan | None  # the plan with it
+    acceptance: ExpectedAcceptance
+    gain: Quantity | None = None  # tokens per second, times what they are without
+    gains: tuple[tuple[int, int, Quantity], ...] = ()  # (batch, best tokens there, gain)
+    break_even: int = 0  # the largest batch that is no slower with it
+    problem: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens drafted in a step."""
+        return self.config.num_speculative_tokens
+
+    @property
+    def draft_bytes(self) -> int:
+        """Weights it takes on each GPU of the last stage."""
+        return self.memory.ranks[-1].parts.draft if self.memory is not None else 0
+
+    @property
+    def name(self) -> str:
+        """What it is called: the draft's repository, or the method."""
+        return self.draft.model or self.draft.method
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationChoice:
+    """Every method that is known for a target, the one to use, and why."""
+
+    plain: MemoryPlan
+    workload: Workload
+    task: str
+    options: tuple[SpeculativeOption, ...]  # the best first, those that cannot be used last
+    chosen: SpeculativeOption | None
+    reason: str
+
+
+def choose_speculation(
+    memory: MemoryPlan, workload: Workload, *, task: str = "chat", temperature: float = 0.0
+) -> SpeculationChoice:
+    """Whether to speculate, and how, in a planned launch under a load.
+
+    A speculative method that the plan has is left out first. Of those that gain at least `WORTH_IT`
+    the one is chosen that is surest to, by the lower end of its band; none where there are none.
+    Raises `MissingFact` where there is no step to time (`StepModel.of`).
+    """
+    plain = _without(memory)
+    options = [
+        _judged(plain, draft, workload, task, temperature)
+        for draft in _worth_planning(plain.card, plain.release, task)
+    ]
+    usable = [option for option in options if option.gain is not None]
+    usable.sort(key=lambda option: (_gain(option) >= WORTH_IT, _least(option)), reverse=True)
+    others = [option for option in options if option.gain is None]
+    best = max(usable, key=_gain, default=None)
+    chosen = None
+    if best is not None and _gain(best) >= WORTH_IT:
+        usable[0] = chosen = _scheduled(usable[0], workload)
+    reason = _reason(plain, chosen, best, others, workload)
+    return SpeculationChoice(plain, workload, task, (*usable, *others), chosen, reason)
+
+
+def judge_speculation(
+    memory: MemoryPlan, workload: Workload, *, task: str = "chat", temperature: float = 0.0
+) -> SpeculativeOption:
+    """The speculation that a plan has, as it is set up. Raises as `SpeculativeModel.of`."""
+    model = SpeculativeModel.of(memory)
+    found, given = memory.config.speculation, memory.config.given.speculative_config
+    assert found is not None
+    assert given is not None
+    draft = KnownDraft(given.method, given.model, found.parallel_drafting)
+    kind = drafting_kind(given.method, found.parallel_drafting)
+    expected = _expected(kind, draft, memory.card, task, temperature)
+    option = SpeculativeOption(kind, draft, True, given, memory, expected)
+    return _with_gains(
+        option, memory, model, _without(memory), workload, [given.num_speculative_tokens]
+    )
+
+
+def _gain(option: SpeculativeOption) -> float:
+    return option.gain.value if option.gain is not None else 0.0
+
+
+def _least(option: SpeculativeOption) -> float:
+    return option.gain.low if option.gain is not None else 0.0
+
+
+def _without(memory: MemoryPlan) -> MemoryPlan:
+    """The same launch without drafts."""
+    given = memory.config.given
+    if given.speculative_config is None:
+        return memory
+    given = replace(given, speculative_config=None)
+    return plan_memory(memory.card, memory.rig, given, vllm=memory.release)
+
+
+def _worth_planning(card: ModelCard, release: Release, task: str) -> Iterator[KnownDraft]:
+    """Of each kind of draft the one that most is known of, then those that need none."""
+    best: dict[str, KnownDraft] = {}
+    for draft in drafts_of(card):
+        if draft.model is not None and draft_card(draft, card) is None:
+            continue
+        kind = drafting_kind(draft.method, draft.parallel)
+        if kind not in best or _known(draft, card, task) > _known(best[kind], card, task):
+            best[kind] = draft
+    yield from best.values()
+    methods = release.fact("speculative_methods")
+    for method in _MATCHING:
+        if method in methods:
+            yield KnownDraft(method, None)
+
+
+def _known(draft: KnownDraft, target: ModelCard, task: str) -> tuple[bool, bool, bool]:
+    """How much is known of a draft: rates on such text, on any, and its config."""
+    if draft.model is None:
+        return True, True, True
+    measured = acceptance_data()["drafts"].get(draft.model.lower())
+    on_task = measured is not None and task in measured["tasks"]
+    card = draft_card(draft, target)
+    return on_task, measured is not None, card is not None and card.exact
+
+
+def _judged(
+    plain: MemoryPlan, draft: KnownDraft, workload: Workload, task: str, temperature: float
+) -> SpeculativeOption:
+    """One draft, planned with the number of tokens that gains most."""
+    kind = drafting_kind(draft.method, draft.parallel)
+    card = draft_card(draft, plain.card)
+    expected = _expected(kind, draft, plain.card, task, temperature)
+    choices = _token_choices(kind, draft, plain.card)
+    first = min(choices, key=lambda tokens: abs(tokens - _FIRST_TRY))
+    option = SpeculativeOption(
+        kind, draft, card is None or card.exact, _config(draft, first), None, expected
+    )
+    try:
+        memory = _planned(plain, card, option.config)
+        model = SpeculativeModel.of(memory)
+        judged = _with_gains(option, memory, model, plain, workload, choices)
+        if judged.tokens == first:
+            return _if_it_starts(judged, memory)
+        return _if_it_starts(judged, _planned(plain, card, judged.config))
+    except Refused as error:
+        return replace(option, problem=str(error))
+
+
+def _if_it_starts(option: SpeculativeOption, memory: MemoryPlan) -> SpeculativeOption:
+    """The option with its plan; without its gain where vLLM would refuse it."""
+    if memory.starts.answer is not Answer.NO:
+        return replace(option, memory=memory)
+    return replace(option, memory=memory, gain=None, problem=memory.starts.reason)
+
+
+def _config(draft: KnownDraft, tokens: int) -> SpeculativeConfig:
+    parallel = True if draft.parallel else None
+    return SpeculativeConfig(draft.method, tokens, draft.model, parallel_drafting=parallel)
+
+
+def _token_choices(kind: str, draft: KnownDraft, target: ModelCard) -> Sequence[int]:
+    """Numbers of drafted tokens to try."""
+    if draft.parallel or kind in ("dflash", "dspark"):
+        return range(1, (draft.tokens or _MOST_PARALLEL) + 1)
+    most = _MOST_TOKENS.get(kind, _MOST_SEQUENTIAL)
+    if kind != "mtp":
+        return range(1, most + 1)
+    # Several MTP modules take turns: vLLM wants a multiple of them, or fewer.
+    modules = next((len(own.layers) for own in target.drafts if own.method == "mtp"), 1)
+    return [k for k in range(1, most + 1) if k <= modules or k % modules == 0]
+
+
+def _expected(
+    kind: str, draft: KnownDraft, target: ModelCard, task: str, temperature: float
+) -> ExpectedAcceptance:
+    return expected_acceptance(
+        kind,
+        task,
+        temperature=temperature,
+        parameters=target.parameters,
+        draft=draft.model,
+        target=target.model_id,
+    )
+
+
+def _planned(plain: MemoryPlan, draft: ModelCard | None, config: SpeculativeConfig) -> MemoryPlan:
+    """The launch with a draft; a batch of requests whose drafts fit a step."""
+    given = replace(plain.config.given, speculative_config=config)
+    return plan_memory(
+        plain.card,
+        plain.rig,
+        _roomy(given, plain, config.num_speculative_tokens),
+        draft=draft,
+        vllm=plain.release,
+    )
+
+
+def _roomy(given: EngineConfig, plain: MemoryPlan, tokens: int) -> EngineConfig:
+    """Settings with a step large enough for the drafts of every request.
+
+    vLLM schedules `max_num_seqs` x (1 + tokens); a step that is too small wastes drafts.
+    """
+    most = plain.config.max_num_batched_tokens // (1 + tokens)
+    if plain.config.max_num_seqs <= most:
+        return given
+    return replace(given, max_num_seqs=max(1, most))
+
+
+def _with_gains(
+    option: SpeculativeOption,
+    memory: MemoryPlan,
+    model: SpeculativeModel,
+    plain: MemoryPlan,
+    workload: Workload,
+    choices: Sequence[int],
+) -> SpeculativeOption:
+    """The option with the best number of tokens for the load, and what it gains."""
+    expected, context = option.acceptance, mean_context(workload)
+    running, before = running_requests(memory, workload), running_requests(plain, workload)
+    tokens = model.best_tokens(running, context, expected.likely, choices)
+    gain = model.gain(running, context, tokens, expected)
+    if running < before:  # fewer requests at a time than without a draft
+        rate = running / model.plain_seconds(running, context)
+        gain = gain.times(float(rate * model.plain_seconds(before, context) / before))
+    if not option.draft_exact:
+        gain = gain.no_better_than(Basis.ESTIMATED)
+    at_batches = []
+    for batch in BATCHES:
+        best = model.best_tokens(batch, context, expected.likely, choices)
+        at_batches.append((batch, best, model.gain(batch, context, best, expected)))
+    return replace(
+        option,
+        memory=memory,
+        config=replace(option.config, num_speculative_tokens=tokens),
+        gain=gain,
+        gains=tuple(at_batches),
+        break_even=model.break_even(context, tokens, expected.likely),
+    )
+
+
+def running_requests(memory: MemoryPlan, workload: Workload) -> int:
+    """Requests of a load that run at the same time."""
+    admitted = memory.expected_requests_at(workload.total_tokens)
+    return max(1, int(min(workload.concurrency, admitted, memory.config.max_num_seqs)))
+
+
+def mean_context(workload: Workload) -> float:
+    """Tokens that a request attends to, halfway through its answer."""
+    return workload.prompt_tokens + workload.output_tokens / 2
+
+
+def _scheduled(option: SpeculativeOption, workload: Workload) -> SpeculativeOption:
+    """The option with drafted tokens by batch size, where the release can and it matters."""
+    memory = option.memory
+    assert memory is not None
+    key = "num_speculative_tokens_per_batch_size"
+    able = has_speculative_key(key, memory.release) and memory.config.model_runner_v2
+    if not able or memory.config.given.data_parallel_size > 1:
+        return option
+    # Every number of tokens has CUDA graphs of its own: few of them.
+    choices = sorted({option.tokens, max(1, option.tokens // 2), 1})
+    ranges = SpeculativeModel.of(memory).schedule(
+        mean_context(workload), option.acceptance.likely, choices, memory.config.max_num_seqs
+    )
+    if len(ranges) == 1:
+        return option
+    config = replace(option.config, num_speculative_tokens_per_batch_size=ranges)
+    return replace(option, config=config)
+
+
+def _reason(
+    plain: MemoryPlan,
+    chosen: SpeculativeOption | None,
+    best: SpeculativeOption | None,
+    others: Iterable[SpeculativeOption],
+    workload: Workload,
+) -> str:
+    at_once = running_requests(plain, workload)
+    load = "a single request" if at_once == 1 else f"{at_once} requests at once"
+    if chosen is not None:
+        assert chosen.memory is not None
+        assert chosen.gain is not None
+        gib = chosen.draft_bytes / 2**30
+        taken = f"takes {gib:.2f} GiB of weights on a GPU" if gib else "takes no weights"
+        before, after = plain.kv_tokens.value, chosen.memory.kv_tokens.value
+        if before > 0 and after < 0.995 * before:
+            taken += f" and {100 * (1 - after / before):.0f} % of the KV cache"
+        ends = (
+            f"no slower up to {chosen.break_even} requests"
+            if chosen.break_even < LARGEST_BATCH
+            else "no slower at any batch"
+        )
+        return (
+            f"{chosen.gain.value:.2f} [{chosen.gain.low:.2f}-{chosen.gain.high:.2f}] times as fast "
+            f"for {load} with {chosen.tokens} tokens drafted a step; {taken}; {ends}"
+        )
+    if best is not None:
+        assert best.gain is not None
+        why = "verifying costs what drafts save" if at_once > 1 else "too few drafts are accepted"
+        return (
+            f"nothing gains {WORTH_IT:g}x for {load}: the best, {best.name}, would be "
+            f"{best.gain.value:.2f} times as fast; {why}"
+        )
+    problem = next((option.problem for option in others if option.problem), None)
+    return f"no method can be used: {problem or 'none is known for this model'}"
