@@ -78,7 +78,8 @@ def test_the_same_launch_in_many_ways(text: str) -> None:
          {"speculative_config": SpeculativeConfig("eagle3", 3, "a/b")}),
         ("--spec-method mtp --spec-tokens 2", {"speculative_config": SpeculativeConfig("mtp", 2)}),
         ("--eplb-config.num_redundant_experts 16", {"eplb_config": EplbConfig(16)}),
-        ("--port 8000 --served-model-name a b c --api-key secret --trust-remote-code", {}),
+        ("--port 8000 --served-model-name a b c --api-key secret", {}),
+        ("--trust-remote-code", {"trust_remote_code": True}),
     ],
 )  # fmt: skip
 def test_options_as_vllm_reads_them(options: str, settings: dict[str, Any]) -> None:
