@@ -6,31 +6,21 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
 from planner.calibration import Calibration, calibrate_process
+from planner.cli.commands import BELOW, COMMANDS
 from planner.cli.console import fail, prepare_streams
 from planner.cli.status import Status
-
-# What follows is a command of its own, with options of its own.
-_WRAPS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-# Each is a function of that name in the module of that name.
-_COMMANDS: Final[dict[str, dict[str, Any]]] = {
-    "recommend": {}, "check": _WRAPS, "diagnose": {}, "gpus": {}, "models": {}, "schema": {},
-    "tui": {}, "validate": _WRAPS, "calibration": {},
-}  # fmt: skip
-# Second words that are commands of their own, each in a module "first_second".
-_BELOW: Final = {"models": ("add", "search", "update")}
+from planner.version import VERSION
 
 
 def _version(value: bool) -> None:
     if value:
-        from importlib import metadata
-
-        typer.echo(f"vplan {metadata.version('vplan')}")
+        typer.echo(f"vplan {VERSION}")
         raise typer.Exit
 
 
@@ -63,16 +53,16 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_main)
     first, second = (*arguments[:2], "", "")[:2]
-    if second in _BELOW.get(first, ()):
+    if second in BELOW.get(first, ()):
         app.add_typer(_group(first, second), name=first)
         return app
-    alone = [name for name in (first,) if name in _COMMANDS]
-    for name in () if first == "--version" else alone or _COMMANDS:
+    alone = [name for name in (first,) if name in COMMANDS]
+    for name in () if first == "--version" else alone or COMMANDS:
         function = getattr(import_module(f"planner.cli.{name}"), name)
         if isinstance(function, typer.Typer):
             app.add_typer(function, name=name)
         else:
-            app.command(context_settings=_COMMANDS[name] or None)(function)
+            app.command(context_settings=COMMANDS[name] or None)(function)
     return app
 
 

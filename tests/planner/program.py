@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,8 +14,8 @@ _UNWANTED = (
     "HF_TOKEN", "HF_ENDPOINT", "FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE",
     "TTY_INTERACTIVE", "PYTHONIOENCODING", "PYTHONUTF8", "LC_ALL", "LC_CTYPE",
 )  # fmt: skip
-_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-VERSION = tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["version"]
+_VERSION_FILE = Path(__file__).parents[2] / "planner" / "version.py"
+VERSION = _VERSION_FILE.read_text("utf-8").split('"')[-2]  # as the build reads it
 EXECUTABLE = str(Path(sys.executable).with_name("vplan"))
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from program import EXECUTABLE, environment
 
-HEAVY = {"numpy", "pydantic", "textual", "huggingface_hub", "pynvml", "torch", "transformers"}
+HEAVY = {
+    "numpy", "pydantic", "textual", "huggingface_hub", "pynvml", "torch", "transformers", "httpx2",
+    "matplotlib", "plotext",
+}  # fmt: skip
 
 
 def modules_after(code: str) -> set[str]:
@@ -44,11 +47,22 @@ def test_the_package_itself_is_free() -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_a_run_imports_only_what_it_needs(arguments: list[str]) -> None:
-    """Typer itself converts arguments with pydantic; a model's name is looked up at the Hub."""
+    """Of huggingface_hub only where its cache lies; its client, which speaks httpx2, is not."""
     needed = {"pydantic"} | ({"huggingface_hub"} if "--model" in arguments else set())
     loaded = modules_after(f"from planner.cli.app import run\nrun({arguments!r})")
     assert "planner.cli.app" in loaded
     assert not loaded & HEAVY - needed
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["__complete", "models", "q"]], ids=" ".join)
+def test_what_is_answered_before_anything_is_imported(arguments: list[str]) -> None:
+    code = (
+        f"import sys\nsys.argv = ['vplan', *{arguments!r}]\nimport planner.cli\nplanner.cli.main()"
+    )
+    loaded = modules_after(code)
+    assert "planner.cli" in loaded
+    unwanted = (HEAVY - {"huggingface_hub"}) | {"typer", "rich", "yaml", "planner.cli.app"}
+    assert not loaded & unwanted
 
 
 @pytest.mark.skipif(not find_spec("numpy"), reason="nothing to compare with")
