@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hardware_db import Rig
 from model_cards import CardError, ModelCard, open_card
 from planner.command.parse import ServeCommand
+from planner.diagnosis.later_risks import later_risks
 from planner.diagnosis.messages import own_message
 from planner.diagnosis.remedies import Remedy, is_about_memory, remedies
 from planner.engine.refusal import Refusal
@@ -71,6 +72,8 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     found += _about_memory(memory)
     found += _about_draft_ranks(memory)
     found += _about_speed(memory)
+    if not memory.refusals:
+        found += later_risks(memory)
     found += [Finding("note", Severity.INFO, note) for note in memory.notes]
     mends: tuple[Remedy, ...] = ()
     if memory.starts.answer is not Answer.YES and not memory.refusals:

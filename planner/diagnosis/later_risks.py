@@ -1,0 +1,125 @@
+"""What vLLM's checks at start-up do not see, and what takes so much that a lever is worth naming.
+
+Each is a finding with its size. What the budget already holds is said with the option that makes it
+smaller; what comes on top of it, with what is left beside the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from planner.engine.device import Platform
+from planner.findings import Finding, Severity
+from planner.memory.activation import sampler_pass
+from planner.memory.constants import GIB, constant
+from planner.memory.free_memory import context
+from planner.memory.plan import MemoryPlan
+
+# A pass that takes more than this share of the device has a lever worth naming.
+_LARGE: Final = 0.05
+# An unprofiled peak of prefill that was seen: its size, the step, and the hidden size on a rank.
+_SEEN_BYTES: Final = 2.9 * GIB
+_SEEN_TOKENS: Final = 8192
+_SEEN_WIDTH: Final = 5120 / 2
+
+
+def later_risks(memory: MemoryPlan) -> Iterator[Finding]:
+    """Findings about memory beyond the start, on a GPU that a plan could be made for."""
+    if memory.device.platform is Platform.CPU or memory.config.pooling:
+        return
+    yield from _capture(memory)
+    yield from _sampling(memory)
+    yield from _recurrent_prefill(memory)
+    yield from _large_pass(memory)
+
+
+def _beside_budget(memory: MemoryPlan) -> float:
+    """Bytes of the device that neither the budget nor vLLM's own context takes."""
+    ranks = memory.config.given.tensor_parallel_size
+    left = memory.device_total.value - memory.requested.value
+    return left - context(memory.release, ranks).value * GIB - memory.rig.smallest.reserve_bytes
+
+
+def _capture(memory: MemoryPlan) -> Iterator[Finding]:
+    """Before 0.20.0 CUDA graphs come out of what is not requested."""
+    graphs = memory.ranks[-1].cuda_graphs
+    if memory.tightest.graphs_counted or not graphs.value:
+        return
+    left = _beside_budget(memory)
+    if graphs.high <= left:
+        return
+    yield Finding(
+        "graph_capture",
+        Severity.WARNING,
+        f"CUDA graphs take some {graphs.value / GIB:.2f} GiB outside the budget, and "
+        f"{max(0.0, left) / GIB:.2f} GiB are left there: capturing them may run out of memory",
+        "a smaller --gpu-memory-utilization, or fewer sizes (--max-num-seqs)",
+    )
+
+
+def _sampling(memory: MemoryPlan) -> Iterator[Finding]:
+    """Model Runner V2 profiled a greedy sampler before 0.33.0; sampling with top-p takes more."""
+    config, release, rank = memory.config, memory.release, memory.ranks[-1]
+    if not config.model_runner_v2:
+        return
+    profiled = constant("sampler_bytes_per_logit_v2", release)
+    whole = constant("sampler_bytes_per_logit", release)
+    if profiled.value >= whole.value / 2:
+        return
+    rows = min(config.max_num_seqs, config.max_num_batched_tokens)
+    greedy = sampler_pass(memory.card, config, memory.device, release)
+    peak = greedy.value + (whole.value - profiled.value) * rows * memory.card.vocab_size
+    more = peak - rank.activation.value
+    if more <= 0 or more <= _beside_budget(memory):
+        return
+    yield Finding(
+        "sampler_peak",
+        Severity.WARNING,
+        f"sampling {rows} requests at once takes {peak / GIB:.2f} GiB, {more / GIB:.2f} GiB more "
+        "than vLLM profiles in this release: it may run out of memory under load",
+        f"--max-num-seqs {max(1, rows // 2)} halves it",
+    )
+
+
+def _recurrent_prefill(memory: MemoryPlan) -> Iterator[Finding]:
+    """The profile run skips what recurrent layers need to read a long prompt.
+
+    Seen once: 2.9 GiB above the budget of each of two RTX 5090 at 8,192 tokens a step with a 27B
+    hybrid (noonghunna/club-3090@4a29ab5, models/qwen3.6-27b).
+    """
+    if not memory.card.states:
+        return
+    config = memory.config
+    width = memory.card.hidden_size / config.given.tensor_parallel_size
+    size = _SEEN_BYTES * config.max_num_batched_tokens / _SEEN_TOKENS * width / _SEEN_WIDTH
+    left = _beside_budget(memory)
+    if size <= left:
+        return
+    yield Finding(
+        "prefill_peak",
+        Severity.WARNING,
+        f"reading long prompts takes recurrent layers some {size / GIB:.1f} GiB that vLLM does not "
+        f"profile (estimated from one launch); {max(0.0, left) / GIB:.2f} GiB are left beside the "
+        "budget",
+        f"--max-num-batched-tokens {max(1024, config.max_num_batched_tokens // 2)} halves it",
+    )
+
+
+def _large_pass(memory: MemoryPlan) -> Iterator[Finding]:
+    """The option that makes the largest pass of the profile run smaller."""
+    rank = max(memory.ranks, key=lambda each: each.activation.value)
+    peak, config = rank.activation, memory.config
+    if peak.value <= _LARGE * memory.device_total.value:
+        return
+    size = f"{peak.value / GIB:.2f} GiB"
+    if peak.source.startswith("sampler"):
+        text = f"the sampler's pass takes {size}: max_num_seqs ({config.max_num_seqs}) x vocabulary"
+        fix = f"--max-num-seqs {max(1, config.max_num_seqs // 2)} halves it"
+    elif peak.source.startswith("encoder"):
+        text = f"profiling the vision encoder takes {size}: max_num_batched_tokens of images"
+        fix = "--max-num-batched-tokens, or --language-model-only where no images are sent"
+    else:
+        text = f"activations take {size}: max_num_batched_tokens ({config.max_num_batched_tokens})"
+        fix = f"--max-num-batched-tokens {max(1024, config.max_num_batched_tokens // 2)} halves it"
+    yield Finding("large_pass", Severity.INFO, text, fix)
