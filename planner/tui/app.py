@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Paste
 
 from planner.settings import Settings
+from planner.tui.background import Running
 from planner.tui.documents import Documents
 from planner.tui.library import Library
 from planner.tui.screens.help import HelpScreen
@@ -59,6 +60,13 @@ class VplanApp(App[None]):
         """What is pasted or dropped, and no line of input took, is opened."""
         event.stop()
         self._documents.take(event.text)
+
+    async def action_quit(self) -> None:
+        """Quit; a server that is being validated ends first."""
+        for screen in self.screen_stack:
+            if isinstance(screen, Running):
+                await screen.end()
+        self.exit()
 
     def action_theme(self) -> None:
         """Light or dark."""

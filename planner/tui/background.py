@@ -6,9 +6,23 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 Answer = TypeVar("Answer")
+
+
+@runtime_checkable
+class Running(Protocol):
+    """A screen with something that must end before the program does."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        ...
+
+    async def end(self) -> None:
+        """End it, and wait for that."""
+        ...
 
 
 async def in_background(call: Callable[[], Answer]) -> Answer:

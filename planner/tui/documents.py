@@ -11,7 +11,7 @@ from textual.app import App
 from planner.errors import PlanError
 from planner.launch.facts import LaunchFacts
 from planner.plan_file import write_plan
-from planner.tui.background import in_background
+from planner.tui.background import Running, in_background
 from planner.tui.dropped import (
     Dropped,
     OpenedLog,
@@ -90,7 +90,9 @@ class Documents:
 
     def take(self, text: str) -> None:
         """Open what was pasted or dropped."""
-        if text.strip():
+        if any(isinstance(each, Running) and each.running for each in self._app.screen_stack):
+            self._app.notify("A validation runs; escape ends it", severity="warning")
+        elif text.strip():
             self._plan.hint("reading …")
             settings, library = self._plan.settings, self._plan.library
             work = in_background(lambda: read_dropped(text, settings, library))

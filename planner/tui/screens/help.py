@@ -26,6 +26,7 @@ _KEYS: Final = (
     ("v  w", "the next tab; why: findings, and every term with its source"),
     ("pgup pgdn", "scroll"),
     ("r", "recommend: every model worth running on this hardware"),
+    ("x", "validate: run it on this machine for a moment, and see whether the plan was right"),
     ("p", "paste a vllm serve command; a paste anywhere opens it too, and logs and files"),
     ("Files", None),
     ("ctrl+s", "save the plan as YAML"),

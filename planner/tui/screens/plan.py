@@ -44,7 +44,8 @@ class PlanScreen(Screen[None]):
         Binding("f", "fix", "fix"),
         Binding("c", "copy", "copy"),
         Binding("r", "recommend", "rank"),
-        Binding("u,ctrl+z", "undo", "undo"),
+        Binding("x", "validate", "validate"),
+        Binding("u,ctrl+z", "undo", "undo", show=False),
         Binding("U,ctrl+y", "redo", "redo", show=False),
         Binding("p", "app.paste", "paste", show=False),
         Binding("ctrl+s", "app.save", "save"),
@@ -274,3 +275,13 @@ class PlanScreen(Screen[None]):
                 self.change(settings)
 
         self.app.push_screen(RecommendScreen(self.settings, rig), chosen)
+
+    def action_validate(self) -> None:
+        """Open the screen that runs the plan here."""
+        text = self.outcome.command_text if self.outcome is not None else None
+        if text is None:
+            self.notify("There is no command to run", severity="warning")
+            return
+        from planner.tui.screens.validate import ValidateScreen  # not needed to plan
+
+        self.app.push_screen(ValidateScreen(text, self.settings.model, self.settings.gpu))

@@ -1,0 +1,274 @@
+"""The validate screen: run the plan on this machine for a moment, and see whether it was right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from itertools import islice
+from time import monotonic
+from typing import ClassVar, Final
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, RichLog, Static
+
+from planner.findings import Severity
+from planner.launch.history import PastRun, past_runs
+from planner.launch.preflight import Preflight, prepare
+from planner.launch.progress import Cancelled, Logged, Reached
+from planner.launch.report import ValidationReport
+from planner.tui.background import in_background
+from planner.tui.show import DIM, plain
+from planner.tui.validation_run import ValidationRun
+from planner.tui.widgets.course import CourseCard
+from planner.tui.widgets.knob_list import WRONG_INPUT
+from planner.tui.widgets.verdict import paint
+from planner.tui.widgets.verified import SIGNS, VerifiedCard, summary
+
+_EVERY: Final = 0.2  # seconds from one look at a running launch to the next
+_MOST_PAST: Final = 200
+_MOST_LINES: Final = 5000
+_LAST_SECONDS: Final = 25.0  # for a server to end when the program does
+
+
+class State(Enum):
+    """What the screen is doing; its name is a class of the screen."""
+
+    PREPARING = "preparing"
+    READY = "ready"
+    REFUSED = "refused"
+    RUNNING = "running"
+    DONE = "done"
+
+
+class ValidateScreen(Screen[None]):
+    """Runs in a thread; Escape ends it at any time, and nothing of the server is left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "start", "start"),
+        Binding("escape", "stop", "stop, back"),
+        Binding("l", "log", "log"),
+    ]
+
+    def __init__(self, command: str, model: str, gpu: str) -> None:
+        super().__init__()
+        self._command, self._model, self._gpu = command, model, gpu
+        self._state = State.PREPARING
+        self._preflight: Preflight | None = None
+        self._run: ValidationRun | None = None
+        self._began = 0.0
+        self._reached = ""
+        self._past: list[PastRun] = []
+
+    def compose(self) -> ComposeResult:
+        """Title, state, what is run, how far it is, its log, the outcome, what was before."""
+        yield Static(id="title")
+        yield Static(id="verdict")
+        with Vertical(id="validation"):
+            yield Static(id="launch", classes="card")
+            yield CourseCard(id="course", classes="card")
+            yield VerifiedCard(id="verified", classes="card")
+            yield RichLog(id="log", classes="card", max_lines=_MOST_LINES, wrap=True)
+            table: DataTable[Text] = DataTable(id="past", classes="card", cursor_type="row")
+            yield table
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Look for vLLM, and for earlier runs."""
+        self.query_one("#launch").border_title = "What is run"
+        self.query_one("#log").border_title = "Log of the server"
+        past = self.query_one("#past")
+        past.border_title, past.border_subtitle = "Past validations", "enter shows one"
+        self.query_one("#title", Static).update(
+            Content.assemble(
+                (" vplan ", "bold reverse $primary"),
+                (" Validate", "bold"),
+                f" {plain(self._model)} on this machine",
+            )
+        )
+        self._turn(State.PREPARING)
+        self._say("…", "looking for vLLM", "")
+        self.set_interval(_EVERY, self._look)
+        self._prepare()
+        self._look_back()
+
+    # -- before --------------------------------------------------------------------------------
+
+    @work(group="prepare")
+    async def _prepare(self) -> None:
+        gpu = "cpu" if self._gpu == "cpu" else "auto"
+        try:
+            preflight = await in_background(lambda: prepare([self._command], gpu))
+        except WRONG_INPUT as error:
+            self._turn(State.REFUSED)
+            self._say("✘", "cannot run here", str(error), "no")
+            return
+        self._preflight = preflight
+        self._show_launch(preflight)
+        if preflight.forbidden:
+            self._turn(State.REFUSED)
+            found = (*preflight.check.findings, *preflight.findings)
+            errors = [each.text for each in found if each.severity is Severity.ERROR]
+            why = errors[0] if errors else "the plan says that it does not start"
+            self._say("✘", "would not start here", why, "no")
+        else:
+            self._turn(State.READY)
+            self._say("▸", "ready", "s starts it, for a minute or more")
+
+    def _show_launch(self, preflight: Preflight) -> None:
+        installation = preflight.installation
+        build = ", the build for CPUs" if installation.is_cpu_build else ""
+        where = preflight.check.rig.describe()
+        lines = [
+            Content.assemble((f"vLLM {installation.release}{build}, on {plain(where)}", "bold")),
+            Content(plain(preflight.shown())),
+            Content.assemble(("on the loopback interface, with a random API key", DIM)),
+        ]
+        for finding in preflight.check.findings:
+            if finding.severity is Severity.WARNING:
+                lines.append(Content.assemble(("▲ ", "$text-warning"), plain(finding.text)))
+        self.query_one("#launch", Static).update(Content("\n").join(lines))
+
+    # -- while it runs -------------------------------------------------------------------------
+
+    def action_start(self) -> None:
+        """Start the launch, or start it once more."""
+        preflight = self._preflight
+        if preflight is None or self._state not in (State.READY, State.DONE):
+            self.notify("Nothing to start", severity="warning")
+            return
+        assert preflight.check.memory is not None
+        self._run = ValidationRun(preflight)
+        self._began, self._reached = monotonic(), "starting"
+        self.query_one(RichLog).clear()
+        self.query_one(CourseCard).begin(preflight.check.memory)
+        self._turn(State.RUNNING)
+        self._launch(self._run)
+
+    @work(group="run")
+    async def _launch(self, run: ValidationRun) -> None:
+        try:
+            report = await run.report()
+        except Cancelled:
+            self._finish("■", "cancelled", "nothing of the server is left; s starts it again")
+        except WRONG_INPUT as error:
+            self._finish("✘", "failed", str(error), "no")
+        else:
+            self._show_report(report)
+            self._look_back()
+
+    def _look(self) -> None:
+        """Show what a running launch told meanwhile."""
+        run = self._run
+        if run is None or self._state is not State.RUNNING:
+            return
+        log, course = self.query_one(RichLog), self.query_one(CourseCard)
+        for event in run.events():
+            if isinstance(event, Logged):
+                log.write(Text(plain(event.line)))
+            else:
+                course.tell(event)
+            if isinstance(event, Reached):
+                self._reached = event.milestone.label
+        seconds = monotonic() - self._began
+        if run.is_ending:
+            self._say("■", "ending the server", f"{seconds:.0f} s", "risky")
+        else:
+            self._say("●", f"running {seconds:.0f} s", f"{self._reached}; escape ends it")
+
+    def _finish(self, sign: str, words: str, text: str, answer: str | None = None) -> None:
+        self._look()
+        self._run = None
+        self._turn(State.DONE)
+        self._say(sign, words, text, answer)
+
+    def _show_report(self, report: ValidationReport) -> None:
+        sign, words, answer, _ = SIGNS[report.verdict]
+        self._finish(sign, words, summary(report), answer)
+        self._show_outcome(report)
+
+    async def end(self) -> None:
+        """End what runs, and wait until it has ended."""
+        run = self._run
+        if run is not None:
+            run.cancel()
+            await in_background(lambda: run.wait(_LAST_SECONDS))
+
+    def action_stop(self) -> None:
+        """End what runs; else go back."""
+        if self._run is None:
+            self.dismiss(None)
+        elif not self._run.is_ending:
+            self._run.cancel()
+            self._look()
+
+    @property
+    def running(self) -> bool:
+        """Whether a server of ours is there."""
+        return self._run is not None
+
+    # -- past runs -----------------------------------------------------------------------------
+
+    @work(group="past", exclusive=True)
+    async def _look_back(self) -> None:
+        self._past = await in_background(lambda: list(islice(past_runs(), _MOST_PAST)))
+        table: DataTable[Text] = self.query_one("#past", DataTable)
+        table.clear(columns=True)
+        for name in ("when (UTC)", "outcome", "model", "vLLM", "hardware"):
+            table.add_column(name)
+        table.add_rows(_cells(self._past))
+        self.set_class(bool(self._past), "-with-past")
+        if self._past and self._state is not State.RUNNING:
+            table.focus()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Show a past run in place of this one's outcome."""
+        if self._state is not State.RUNNING and event.cursor_row < len(self._past):
+            report = self._past[event.cursor_row].report
+            self._show_outcome(report)
+            sign, words, answer, _ = SIGNS[report.verdict]
+            self._say(sign, f"{words}, on {report.began[:10]}", summary(report), answer)
+
+    def _show_outcome(self, report: ValidationReport) -> None:
+        self.query_one(VerifiedCard).show(report)
+        self.set_class(True, "-with-outcome")
+
+    # -- looks ---------------------------------------------------------------------------------
+
+    def action_log(self) -> None:
+        """Show the log, or hide it, where there is no room for it beside the outcome."""
+        self.toggle_class("-with-log")
+
+    def _turn(self, state: State) -> None:
+        """Go to a state; which parts it shows is in the stylesheet."""
+        self._state = state
+        for each in State:
+            self.set_class(each is state, f"-{each.value}")
+        self.set_class(bool(self._past), "-with-past")
+        self.set_class(False, "-with-outcome", "-with-log")
+
+    def _say(self, sign: str, words: str, text: str, answer: str | None = None) -> None:
+        line = self.query_one("#verdict", Static)
+        paint(line, answer)
+        line.update(Content.assemble((f"{sign} {words}", "bold"), f"  {plain(text)}"))
+
+
+def _cells(past: Iterable[PastRun]) -> list[list[Text]]:
+    rows = []
+    for run in past:
+        report = run.report
+        sign, words, _, _ = SIGNS[report.verdict]
+        cells = (
+            report.began[:16].replace("T", " "),
+            f"{sign} {words}",
+            report.model.id.rstrip("/").rpartition("/")[2],
+            report.vllm,
+            report.rig.spec,
+        )
+        rows.append([Text(plain(cell)) for cell in cells])
+    return rows

@@ -1,0 +1,104 @@
+"""How far a launch has got, and the memory that it has in use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.cli.format import gib
+from planner.engine.device import Platform
+from planner.launch.facts import Milestone
+from planner.launch.progress import Asking, Event, InUse, Reached
+from planner.memory.plan import MemoryPlan
+from planner.tui.show import DIM, plain
+
+_SHOWN: Final = tuple(each for each in Milestone if each is not Milestone.STOPPED)
+
+
+class CourseCard(Static):
+    """Milestones as they are passed, what is asked of the server, and a gauge."""
+
+    BORDER_TITLE = "Course"
+
+    _memory: MemoryPlan | None = None
+    _total: float = 0.0
+    _asked: float = 0.0
+    _in_use: InUse | None = None
+    _peak: int = 0
+
+    def begin(self, memory: MemoryPlan) -> None:
+        """A launch of this plan begins."""
+        self._memory = memory
+        ranks = 1 if memory.device.platform is Platform.CPU else memory.config.given.world_size
+        self._total = memory.device_total.value * ranks
+        self._asked = memory.requested.value * ranks
+        self._passed: dict[Milestone, float] = {}
+        self._asking = ""
+        self._in_use, self._peak = None, 0
+        self.redraw()
+
+    def tell(self, event: Event) -> None:
+        """Something happened."""
+        match event:
+            case Reached():
+                self._passed.setdefault(event.milestone, event.seconds)
+            case Asking():
+                self._asking = event.text
+            case InUse():
+                self._in_use, self._peak = event, max(self._peak, event.memory)
+            case _:
+                return
+        self.redraw()
+
+    def on_resize(self) -> None:
+        """Draw for the new width."""
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw what is known."""
+        width = self.content_size.width
+        if self._memory is None or width <= 0:
+            return
+        lines = [self._milestones(width)]
+        if self._asking:
+            lines.append(Content.assemble((plain(self._asking), DIM)))
+        if self._in_use is not None:
+            lines.append(self._gauge(self._in_use, width))
+        self.update(Content("\n").join(lines))
+
+    def _milestones(self, width: int) -> Content:
+        """Those passed, with their times, and the next, in as many lines as they take."""
+        last = max(self._passed, default=None)
+        lines: list[Content] = []
+        line, used = Content(""), 0
+        for each in _SHOWN:
+            if each in self._passed:
+                text, style = f"✔ {each.label} {self._passed[each]:.0f} s", "$text-success"
+            elif last is None or each > last:
+                text, style = f"· {each.label}", DIM
+            else:
+                continue  # this release or device does without
+            if used and used + len(text) + 2 > width:
+                lines.append(line)
+                line, used = Content(""), 0
+            line += Content.assemble("  " if used else "", (text, style))
+            used += len(text) + (2 if used else 0)
+        return Content("\n").join([*lines, line])
+
+    def _gauge(self, now: InUse, width: int) -> Content:
+        """A bar of the memory in use, with the plan's share marked."""
+        scale = width / max(self._total, now.memory, 1.0)
+        full = min(width, max(1, round(now.memory * scale)))
+        mark = min(width, max(1, round(self._asked * scale)))
+        cells = ["█" if column < full else "·" for column in range(width)]
+        cells[mark - 1] = "┃"
+        watts = "" if now.watts is None else f", {now.watts:.0f} W"
+        return Content.assemble(
+            (f"memory in use {gib(now.memory)} GiB", "bold"),
+            f" of {gib(self._total)}, at most {gib(self._peak)} so far{watts}; ",
+            ("┃", "bold"),
+            f" asked for: {gib(self._asked)}\n",
+            ("".join(cells), "$primary"),
+        )

@@ -1,0 +1,78 @@
+"""A plan beside what its launch came to."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.launch.report import TermReport, ValidationReport, row
+from planner.launch.terms import Term, Unit
+from planner.quantity import Basis, Quantity
+from planner.tui.show import DIM, columns, plain
+
+SIGNS = {
+    "inside": ("✔", "as planned", "yes", "$text-success"),
+    "outside": ("▲", "not as planned", "risky", "$text-warning"),
+    "failed": ("✘", "failed", "no", "$text-error"),
+}
+
+
+class VerifiedCard(Static):
+    """The table of terms, or what failed; what was asked of the server."""
+
+    def show(self, report: ValidationReport) -> None:
+        """Show a report."""
+        began = report.began.replace("T", " ").removesuffix("+00:00")
+        self.border_title = f"{report.model.id}, vLLM {report.vllm}, {began} UTC"
+        self.border_subtitle = report.folder
+        blocks = [_terms(report)] if report.terms else []
+        if report.failure is not None:
+            tries = [Content.assemble(("try: ", "bold"), plain(c)) for c in report.failure.changes]
+            said = Content.assemble(("vLLM says: ", "bold"), plain(report.failure.message))
+            blocks.append(Content("\n").join([said, *tries]))
+        answers = _answers(report)
+        if answers:
+            blocks.append(Content.assemble((answers, DIM)))
+        self.update(Content("\n").join(blocks))
+
+
+def summary(report: ValidationReport) -> str:
+    """What came of it, in a few words."""
+    if report.failure is not None:
+        return report.failure.meaning
+    outside = [term.name for term in report.terms if not term.inside]
+    if outside:
+        return f"outside the plan's band: {', '.join(outside)}"
+    return f"all {len(report.terms)} terms are inside the plan's bands"
+
+
+def _terms(report: ValidationReport) -> Content:
+    heading = ("", "plan", "band", "measured", "difference", "inside")
+    rows = [tuple((text, DIM) for text in heading)]
+    for term in report.terms:
+        name, plan, band, measured, difference, _ = row(_term(term))
+        inside = ("✔", "$text-success") if term.inside else ("✘ NO", "$text-error")
+        rows.append(
+            ((name, ""), (plan, ""), (band, DIM), (measured, "bold"), (difference, ""), inside)
+        )
+    return columns(rows)
+
+
+def _term(report: TermReport) -> Term:
+    plan = report.plan
+    planned = Quantity(plan.value, plan.low, plan.high, Basis[plan.basis.upper()])
+    return Term(report.name, Unit(report.unit), planned, report.measured)
+
+
+def _answers(report: ValidationReport) -> str:
+    parts = []
+    if report.ready_seconds is not None:
+        parts.append(f"ready after {report.ready_seconds:.0f} s")
+    if report.completions:
+        parts.append(f"{len(report.completions)} requests answered")
+        last = report.completions[-1]
+        if last.tpot is not None:
+            parts.append(
+                f"first token after {last.ttft * 1000:.0f} ms, then {last.tpot * 1000:.1f} ms each"
+            )
+    return "; ".join(parts)

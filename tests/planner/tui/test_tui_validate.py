@@ -1,0 +1,153 @@
+"""The validate screen with a program that looks like vLLM: watched, cancelled, looked up later."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from program import Vplan
+from test_validate import CACHE, Fake
+from textual.events import Paste
+from textual.widgets import DataTable, RichLog
+from tui_driver import SMALL, Driver, drive, screen_text
+
+from planner import EngineConfig
+from planner.settings import Settings
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, vplan_here: Vplan, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    return Fake(tmp_path, vplan_here, monkeypatch)
+
+
+def on_fake(fake: Fake, **config: object) -> Settings:
+    engine = EngineConfig(max_model_len=4096, kv_cache_memory_bytes=int(CACHE[1]), **config)  # type: ignore[arg-type]
+    return replace(SMALL, gpu="cpu", model=str(fake.model), vllm="0.32.0", config=engine)
+
+
+def picture(driver: Driver, name: str) -> None:
+    folder = os.environ.get("VPLAN_PICTURES")
+    if folder:
+        (Path(folder) / f"{name}.svg").write_text(driver.app.export_screenshot(), "utf-8")
+
+
+async def start(driver: Driver) -> None:
+    """Open the screen, and start what it says will be run."""
+    await driver.press("x")
+    assert driver.text("#verdict").startswith("▸ ready"), driver.text("#verdict")
+    picture(driver, "validate-ready")
+    assert "loopback" in driver.text("#launch")
+    await driver.pilot.press("s")
+    await driver.until(lambda: "running" in driver.text("#verdict"))
+
+
+async def reach(driver: Driver, words: str) -> None:
+    await driver.until(lambda: words in driver.text("#verdict"))
+
+
+def test_a_launch_is_watched_and_compared_with_its_plan(fake: Fake) -> None:
+    async def script(driver: Driver) -> None:
+        await start(driver)
+        await reach(driver, "as planned")
+        assert driver.text("#verdict").startswith("✔ as planned  all 6 terms")
+        picture(driver, "validate-passed")
+        verified = driver.text("#verified")
+        assert ["KV", "tokens", "131,072", "exact", "131,072", "0", "✔"] in [
+            line.split() for line in verified.splitlines()
+        ]
+        assert "4 requests answered" in verified
+        log = "".join(line.text for line in driver.app.screen.query_one(RichLog).lines)
+        assert "CPUKVcachesize:131,072tokens" in "".join(log.split())  # however it wraps
+        assert os.environ["HF_TOKEN"] not in screen_text(driver.app)
+        await driver.rest()
+        table: DataTable[object] = driver.app.screen.query_one(DataTable)
+        assert table.row_count == 1
+        await driver.press("enter")
+        assert driver.text("#verdict").startswith("✔ as planned, on ")
+        await driver.press("escape")
+        assert driver.app.screen is driver.plan
+
+    drive(script, on_fake(fake))
+    assert not fake.alive()
+
+
+def test_what_fails_or_comes_out_otherwise_says_so_and_can_be_tried_again(fake: Fake) -> None:
+    fake.ill("kv-room")
+
+    async def script(driver: Driver) -> None:
+        await start(driver)
+        await reach(driver, "✘ failed")
+        picture(driver, "validate-failed")
+        assert "too little memory is left for the KV cache" in driver.text("#verdict")
+        assert "try: --max-model-len 10752" in driver.text("#verified")
+        fake.ill("")
+        fake.monkeypatch.setenv("FAKE_TOKENS", "65536")
+        await driver.pilot.press("s")
+        await reach(driver, "▲ not as planned")
+        assert "KV tokens" in driver.text("#verdict")
+        assert "✘ NO" in driver.text("#verified")
+        await driver.rest()
+        table: DataTable[object] = driver.app.screen.query_one(DataTable)
+        assert table.row_count == 2
+
+    drive(script, on_fake(fake), size=(80, 24))
+    assert not fake.alive()
+
+
+@pytest.mark.parametrize("ill", ["hang", "deaf", ""])
+def test_it_can_be_cancelled_at_any_time_and_nothing_is_left(fake: Fake, ill: str) -> None:
+    fake.ill(ill)
+
+    async def script(driver: Driver) -> None:
+        await start(driver)
+        await driver.until(lambda: fake.started)
+        picture(driver, "validate-running")
+        driver.app.post_message(Paste("vllm serve Qwen/Qwen3-4B"))  # not now
+        await driver.pilot.press("escape")
+        await reach(driver, "cancelled" if ill else "")
+        await driver.rest()
+        assert not fake.alive()
+        assert driver.plan.settings.model == str(fake.model)
+
+    drive(script, on_fake(fake))
+    assert not fake.alive()
+
+
+def test_quitting_ends_the_server_first(fake: Fake) -> None:
+    fake.ill("hang")
+
+    async def script(driver: Driver) -> None:
+        await start(driver)
+        await driver.until(lambda: fake.started)
+        await driver.pilot.press("q")
+        await driver.until(lambda: not driver.app.is_running)
+        assert not fake.alive()
+
+    drive(script, on_fake(fake))
+
+
+def test_what_cannot_be_run_here_is_said_and_nothing_is_started(fake: Fake) -> None:
+    async def refused(driver: Driver) -> None:
+        await driver.press("x")
+        assert driver.text("#verdict").startswith("✘ would not start here")
+        picture(driver, "validate-refused")
+        await driver.press("s")
+        assert driver.app.screen.running is False  # type: ignore[attr-defined]
+
+    async def nowhere(driver: Driver) -> None:
+        await driver.press("x")
+        assert driver.text("#verdict").startswith("✘ cannot run here  ")
+        assert "\n" not in driver.text("#verdict")
+        await driver.press("s", "escape")
+        assert driver.app.screen is driver.plan
+
+    drive(refused, replace(on_fake(fake, tensor_parallel_size=2), gpu="2xrtx-4090"))
+    fake.uninstall()
+    fake.monkeypatch.setenv("PATH", str(fake.root))
+    drive(nowhere, on_fake(fake))
+    assert not fake.started
