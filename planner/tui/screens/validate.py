@@ -170,7 +170,7 @@ class ValidateScreen(Screen[None]):
         log, course = self.query_one(RichLog), self.query_one(CourseCard)
         for event in run.events():
             if isinstance(event, Logged):
-                log.write(Text(plain(event.line)))
+                log.write(Text(plain(event.line)), expand=True)
             else:
                 course.tell(event)
             if isinstance(event, Reached):
