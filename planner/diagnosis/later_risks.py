@@ -14,10 +14,13 @@ from planner.findings import Finding, Severity
 from planner.memory.activation import sampler_pass
 from planner.memory.constants import GIB, constant
 from planner.memory.free_memory import context
+from planner.memory.host_memory import host_bytes
 from planner.memory.plan import MemoryPlan
 
 # A pass that takes more than this share of the device has a lever worth naming.
 _LARGE: Final = 0.05
+# Of the host's memory; the rest is the system's and the server's own.
+_PINNABLE: Final = 0.8
 # An unprofiled peak of prefill that was seen: its size, the step, and the hidden size on a rank.
 _SEEN_BYTES: Final = 2.9 * GIB
 _SEEN_TOKENS: Final = 8192
@@ -28,17 +31,33 @@ def later_risks(memory: MemoryPlan) -> Iterator[Finding]:
     """Findings about memory beyond the start, on a GPU that a plan could be made for."""
     if memory.device.platform is Platform.CPU or memory.config.pooling:
         return
+    yield from _host(memory)
     yield from _capture(memory)
     yield from _sampling(memory)
     yield from _recurrent_prefill(memory)
     yield from _large_pass(memory)
 
 
+def _host(memory: MemoryPlan) -> Iterator[Finding]:
+    """Weights and tables in host memory are pinned: they cannot be swapped out."""
+    needed, there = host_bytes(memory), memory.rig.host_memory_bytes
+    if not needed:
+        return
+    text = f"{needed / GIB:.1f} GiB of weights and tables are pinned in host memory"
+    if there is None:
+        yield Finding("host_memory", Severity.INFO, text)
+    elif needed > _PINNABLE * there:
+        severity = Severity.ERROR if needed > there else Severity.WARNING
+        text += f"; the machine has {there / GIB:.1f} GiB"
+        yield Finding("host_memory", severity, text, "a smaller --cpu-offload-gb")
+
+
 def _beside_budget(memory: MemoryPlan) -> float:
     """Bytes of the device that neither the budget nor vLLM's own context takes."""
     ranks = memory.config.given.tensor_parallel_size
     left = memory.device_total.value - memory.requested.value
-    return left - context(memory.release, ranks).value * GIB - memory.rig.smallest.reserve_bytes
+    slot = memory.rig.smallest
+    return left - context(memory.release, ranks, slot.gpu.slug).value - slot.reserve_bytes
 
 
 def _capture(memory: MemoryPlan) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from launches import bundled
 
@@ -44,6 +46,26 @@ def test_a_greedy_profile_hides_the_sampler() -> None:
     assert "sampler_peak" not in risks("Qwen/Qwen3-8B", "3090", "0.32.0", **settings)
     settings["max_num_seqs"] = 1024
     assert "sampler_peak" not in risks("Qwen/Qwen3-8B", "3090", "0.33.0", **settings)
+
+
+def test_offloaded_weights_are_pinned() -> None:
+    """8 GiB on each of two ranks; a machine of 16 GiB cannot pin that, nor leave enough with 18."""
+    config = EngineConfig(tensor_parallel_size=2, max_model_len=8192, cpu_offload_gb=8)
+
+    def found(host: int | None) -> Finding | None:
+        rig = replace(find_rig("2x4090"), host_memory_bytes=host)
+        memory = plan_memory(bundled("Qwen/Qwen3-32B"), rig, config, vllm="0.33.0")
+        return next((each for each in later_risks(memory) if each.code == "host_memory"), None)
+
+    unknown = found(None)
+    assert unknown is not None
+    size = float(unknown.text.split()[0])
+    assert 15 < size <= 16.3  # whole parameters
+    for host, severity in ((16, Severity.ERROR), (18, Severity.WARNING)):
+        finding = found(host * GIB)
+        assert finding is not None
+        assert finding.severity is severity
+    assert found(64 * GIB) is None
 
 
 @pytest.mark.parametrize(("tokens", "size"), [(8192, "2.9"), (4096, "1.4")])
