@@ -93,6 +93,12 @@ def _estimated(card: ModelCard, how: str) -> ModelCard:
     return replace(card, fidelity=Fidelity.ESTIMATED, notes=(*card.notes, note))
 
 
+def known_draft_card(model: str, target: ModelCard) -> ModelCard | None:
+    """The card of a draft that is known for a target, by its repository; None for others."""
+    known = (draft for draft in drafts_of(target) if (draft.model or "").lower() == model.lower())
+    return next((draft_card(draft, target) for draft in known), None)
+
+
 def base_name(model_id: str) -> str:
     """A model's name without owner and weight format, in lower case."""
     name = model_id.rpartition("/")[2].lower()

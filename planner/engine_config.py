@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from planner.errors import PlanError
 
@@ -34,6 +34,11 @@ class SpeculativeConfig:
                 f"num_speculative_tokens must be at least 1; {self.num_speculative_tokens} was "
                 "asked for"
             )
+
+    def settings(self) -> dict[str, Any]:
+        """What `--speculative-config` takes: the keys that are given."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Sizes are bytes, times seconds, rates tokens per second.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,7 +22,9 @@ from planner.recommendation.rank import Recommendation
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.rigs import RigChoice
 from planner.recommendation.settle import Settled, Unfit
+from planner.recommendation.speculation import speculation_or_none
 from planner.speed.serving import SpeedEstimate
+from planner.speed.speculation_choice import SpeculationChoice
 
 
 class StrictModel(BaseModel):
@@ -213,6 +215,31 @@ class CommandReport(StrictModel):
         return cls(argv=command.argv, flags=flags)
 
 
+class SpeculationAdvice(StrictModel):
+    """Whether speculative decoding would pay for a plan; `vplan speculate` compares all methods."""
+
+    pays: bool
+    reason: str
+    method: str | None
+    speculative_config: dict[str, Any] | None
+    speedup: QuantityReport | None
+    break_even_batch: int | None = Field(description="the largest that is no slower with it")
+
+    @classmethod
+    def of(cls, choice: SpeculationChoice) -> SpeculationAdvice:
+        """From the library's choice."""
+        chosen = choice.chosen
+        gain = chosen.gain if chosen is not None else None
+        return cls(
+            pays=chosen is not None,
+            reason=choice.reason,
+            method=chosen.kind if chosen is not None else None,
+            speculative_config=chosen.config.settings() if chosen is not None else None,
+            speedup=QuantityReport.of(gain) if gain is not None else None,
+            break_even_batch=chosen.break_even if chosen is not None else None,
+        )
+
+
 class ModelReport(StrictModel):
     """A checkpoint."""
 
@@ -326,6 +353,7 @@ class RankingReport(StrictModel):
     workload: WorkloadReport
     choices: list[ChoiceReport]
     nearest_miss: str | None
+    speculation: SpeculationAdvice | None = Field(None, description="for the first choice")
 
     @classmethod
     def of(cls, recommendation: Recommendation) -> RankingReport:
@@ -356,7 +384,16 @@ class RankingReport(StrictModel):
             workload=workload_report(recommendation.requirements),
             choices=choices,
             nearest_miss=f"{miss[0]}: {miss[1]}" if miss else None,
+            speculation=_advice(recommendation),
         )
+
+
+def _advice(recommendation: Recommendation) -> SpeculationAdvice | None:
+    if not recommendation.choices:
+        return None
+    settled, wanted = recommendation.choices[0].settled, recommendation.requirements
+    choice = speculation_or_none(settled, wanted)
+    return SpeculationAdvice.of(choice) if choice is not None else None
 
 
 class AlternativeReport(StrictModel):
@@ -387,6 +424,7 @@ class ModelOnRigReport(StrictModel):
     )
     plan: PlanReport | None
     alternatives: list[AlternativeReport]
+    speculation: SpeculationAdvice | None = None
 
 
 class RigChoiceReport(StrictModel):

@@ -3,7 +3,7 @@
     python tools/build_drafts.py HEADS.jsonl
 
 HEADS has one JSON object a line: target, head, method, the number of drafted tokens its makers
-name (k; an example of a whole project has a k_note) and a source. Small models that can draft for
+name (k; k_note where it is but an example) and a source. Small models that can draft for
 a family are added here. A family is the beginning of a model's name, without its owner.
 """
 
@@ -23,6 +23,7 @@ _FAMILIES: Final = {
     "Qwen3 family": "qwen3-",
     "Llama-3.1-8B": "llama-3.1-8b",
 }
+_GENERIC: Final = "generic example of the project docs"  # not of this head
 # Models that are not bundled, of the dimensions of one that is.
 _LIKE: Final = {
     "amd/PARD-Llama-3.2-1B": "meta-llama/Llama-3.2-1B-Instruct",
@@ -63,7 +64,7 @@ def _entry(row: dict[str, Any]) -> dict[str, Any] | None:
     entry |= {"draft": row["head"], "method": method}
     if row["method"].endswith(_PARALLEL):
         entry["parallel"] = True
-    if "k" in row and "k_note" not in row:
+    if "k" in row and row.get("k_note") != _GENERIC:
         entry["tokens"] = row["k"]
     if row["head"] in _LIKE:
         entry["like"] = _LIKE[row["head"]]

@@ -9,7 +9,7 @@ _WRAPS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": Fals
 # Settings of each for Typer.
 COMMANDS: Final[dict[str, dict[str, Any]]] = {
     "recommend": {}, "check": _WRAPS, "diagnose": {}, "gpus": {}, "models": {}, "schema": {},
-    "tui": {}, "validate": _WRAPS, "calibration": {}, "completion": {},
+    "speculate": {}, "tui": {}, "validate": _WRAPS, "calibration": {}, "completion": {},
 }  # fmt: skip
 # Second words that are commands of their own, each in a module "first_second".
 BELOW: Final[dict[str, tuple[str, ...]]] = {"models": ("add", "search", "update")}

@@ -13,6 +13,7 @@ from planner.memory.plan import MemoryPlan
 from planner.recommendation.alternatives import Alternatives, Checkpoint, find_alternatives
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, Unfit, settle
+from planner.recommendation.speculation import speculation_or_none
 
 
 def print_model_on_rig(
@@ -29,7 +30,7 @@ def print_model_on_rig(
     print_header(rig, requirements, release)
     if isinstance(result, Settled):
         say(f"{card.model_id} ({card.format_kind})", style="bold")
-        print_plan(result)
+        print_plan(result, speculation_or_none(result, requirements))
         if not result.sure:
             starts = result.memory.starts
             risk = chance(starts.chance_of_refusal)
@@ -61,11 +62,13 @@ def _print_model_json(
         ModelOnRigReport,
         PlanReport,
         RigReport,
+        SpeculationAdvice,
         alternative_reports,
         workload_report,
     )
 
     unfit = result if isinstance(result, Unfit) else None
+    choice = speculation_or_none(result, requirements) if isinstance(result, Settled) else None
     print_json(
         ModelOnRigReport(
             vllm=release.name,
@@ -76,6 +79,7 @@ def _print_model_json(
             excess_bytes=unfit.excess_bytes if unfit is not None else 0,
             plan=PlanReport.of(result) if isinstance(result, Settled) else None,
             alternatives=alternative_reports(alternatives) if alternatives is not None else [],
+            speculation=SpeculationAdvice.of(choice) if choice is not None else None,
         )
     )
 

@@ -6,11 +6,13 @@ from hardware_db import Rig
 from planner.cli.budget import print_budget
 from planner.cli.console import say, say_verbatim, show
 from planner.cli.format import chance, rate_band, seconds, tokens_band
+from planner.cli.speculation_text import print_advice
 from planner.command.render import render_command
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled
+from planner.speed.speculation_choice import SpeculationChoice
 
 
 def print_header(rig: Rig, requirements: Requirements, release: Release) -> None:
@@ -33,7 +35,7 @@ def print_header(rig: Rig, requirements: Requirements, release: Release) -> None
     say()
 
 
-def print_plan(settled: Settled) -> None:
+def print_plan(settled: Settled, speculation: SpeculationChoice | None = None) -> None:
     """Memory, cache, speed and the command with the reason of each flag."""
     memory, speed = settled.memory, settled.speed
     print_budget(memory)
@@ -81,3 +83,6 @@ def print_plan(settled: Settled) -> None:
     for flag in command.flags:
         table.add_row(" ".join(flag.words), flag.reason)
     show(table)
+    if speculation is not None:
+        say()
+        print_advice(speculation)

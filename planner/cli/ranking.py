@@ -7,6 +7,7 @@ from planner.cli.format import rate_band, seconds, short_count
 from planner.cli.plan_text import print_header, print_plan
 from planner.cli.status import Status
 from planner.recommendation.rank import Choice, Recommendation
+from planner.recommendation.speculation import speculation_or_none
 
 
 def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
@@ -28,7 +29,7 @@ def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
     say(f"Best choice: {best.model_id}", style="bold")
     say(_why(best))
     say()
-    print_plan(best.settled)
+    print_plan(best.settled, speculation_or_none(best.settled, recommendation.requirements))
     return 0
 
 

@@ -14,7 +14,7 @@ def schema(
         str | None,
         typer.Argument(
             help="ranking, model-on-rig, rigs, check, diagnosis, validation, calibration, gpus, "
-            "models or search; else all."
+            "models, search or speculation; else all."
         ),
     ] = None,
 ) -> None:
@@ -28,6 +28,7 @@ def schema(
     from planner.launch.log_report import DiagnosisReport
     from planner.launch.report import ValidationReport
     from planner.report import REPORTS
+    from planner.speculation_report import SpeculationReport
 
     reports: dict[str, type[BaseModel]] = {
         **REPORTS,
@@ -35,6 +36,7 @@ def schema(
         "diagnosis": DiagnosisReport,
         "validation": ValidationReport,
         "calibration": CalibrationReport,
+        "speculation": SpeculationReport,
     }
     if report is not None and report not in reports:
         raise PlanError(f"Unknown report {report!r}; one of {', '.join(reports)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from hardware_db import Rig
 from model_cards import CardError, ModelCard, open_card
+from model_cards.known_drafts import known_draft_card
 from planner.command.parse import ServeCommand
 from planner.diagnosis.later_risks import later_risks
 from planner.diagnosis.messages import own_message
@@ -48,7 +49,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     """Judge a command. Raises `CardError` for an unknown model, `PlanError` for an unusable rig."""
     card = open_card(command.model, revision=command.revision, offline=offline)
     found = list(command.findings)
-    config, draft, about_draft = _draft(command, offline)
+    config, draft, about_draft = _draft(command, card, offline)
     found += about_draft
     needed = config.world_size * config.data_parallel_size
     if needed > rig.gpu_count:
@@ -74,6 +75,10 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     found += _about_speed(memory)
     if not memory.refusals:
         found += later_risks(memory)
+    if memory.config.speculation is not None and not memory.refusals:
+        from planner.diagnosis.speculation import about_speculation  # few commands need it
+
+        found += about_speculation(memory)
     found += [Finding("note", Severity.INFO, note) for note in memory.notes]
     mends: tuple[Remedy, ...] = ()
     if memory.starts.answer is not Answer.YES and not memory.refusals:
@@ -82,7 +87,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
 
 
 def _draft(
-    command: ServeCommand, offline: bool
+    command: ServeCommand, card: ModelCard, offline: bool
 ) -> tuple[EngineConfig, ModelCard | None, list[Finding]]:
     """The settings with the method that vLLM infers, the draft's card, and what is wrong."""
     config = command.config
@@ -92,8 +97,12 @@ def _draft(
     try:
         draft = open_card(given.model, offline=offline)
     except CardError as error:
-        finding = Finding("unknown_draft", Severity.ERROR, f"the draft cannot be had: {error}")
-        return replace(config, speculative_config=None), None, [finding]
+        usual = known_draft_card(given.model, card)
+        if usual is None:
+            finding = Finding("unknown_draft", Severity.ERROR, f"the draft cannot be had: {error}")
+            return replace(config, speculative_config=None), None, [finding]
+        text = f"the draft's own config cannot be had; {usual.notes[-1].partition(': ')[2]}"
+        return config, usual, [Finding("unknown_draft", Severity.WARNING, text)]
     if command.infers_method and draft.head is not None:
         config = replace(config, speculative_config=replace(given, method=draft.head.method))
     return config, draft, []

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import log2
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 from model_cards.known_drafts import base_name
@@ -196,7 +195,7 @@ def _measured(
         by_task = data["drafts"].get(name, {}).get("tasks", {})
         rates = by_task.get(task) or by_task.get(ANY_TASK)
         if rates is None and task == ANY_TASK and by_task:
-            rates = [fmean(each) for each in zip(*by_task.values(), strict=True)]
+            rates = [sum(each) / len(by_task) for each in zip(*by_task.values(), strict=True)]
         if rates is not None:
             first, decay, handover = rates
             return first, decay, handover, data["drafts"][name]["source"]

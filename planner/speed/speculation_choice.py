@@ -18,15 +18,20 @@ from planner.engine_config import EngineConfig, SpeculativeConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.quantity import Basis, Quantity
-from planner.speed.acceptance import ExpectedAcceptance, acceptance_data, expected_acceptance
+from planner.speed.acceptance import (
+    ExpectedAcceptance,
+    acceptance_data,
+    draft_in,
+    expected_acceptance,
+)
 from planner.speed.drafting import drafting_kind
 from planner.speed.speculative import LARGEST_BATCH, WORTH_IT, SpeculativeModel
 from planner.workload import Workload
 
 BATCHES: Final = (1, 4, 16, 64)  # what gains are shown for
-_MOST_TOKENS: Final = {"mtp": 8, "ngram": 6, "suffix": 8}  # drafted in a step, where it is tried
-_MOST_SEQUENTIAL: Final = 8
-_MOST_PARALLEL: Final = 15
+# Drafted tokens that are tried; an MTP layer was trained for one, and seldom measured at more.
+_MOST_TOKENS: Final = {"mtp": 3, "ngram": 6}
+_MOST: Final = 8
 _MATCHING: Final = ("ngram", "suffix")
 _FIRST_TRY: Final = 3
 
@@ -174,6 +179,9 @@ def _judged(
     option = SpeculativeOption(
         kind, draft, card is None or card.exact, _config(draft, first), None, expected
     )
+    problem = _rule(draft, plain)
+    if problem is not None:
+        return replace(option, problem=problem)
     try:
         memory = _planned(plain, card, option.config)
         model = SpeculativeModel.of(memory)
@@ -183,6 +191,16 @@ def _judged(
         return _if_it_starts(judged, _planned(plain, card, judged.config))
     except Refused as error:
         return replace(option, problem=str(error))
+
+
+def _rule(draft: KnownDraft, plain: MemoryPlan) -> str | None:
+    """What speaks against a draft before it is planned."""
+    release = plain.release
+    if draft.parallel and not has_speculative_key("parallel_drafting", release):
+        return f"vLLM {release.name} has no parallel drafting"
+    if draft.method == "ngram" and plain.card.states:
+        return "matched n-grams corrupt recurrent states (vllm-project/vllm#39273)"
+    return None
 
 
 def _if_it_starts(option: SpeculativeOption, memory: MemoryPlan) -> SpeculativeOption:
@@ -198,12 +216,11 @@ def _config(draft: KnownDraft, tokens: int) -> SpeculativeConfig:
 
 
 def _token_choices(kind: str, draft: KnownDraft, target: ModelCard) -> Sequence[int]:
-    """Numbers of drafted tokens to try."""
-    if draft.parallel or kind in ("dflash", "dspark"):
-        return range(1, (draft.tokens or _MOST_PARALLEL) + 1)
-    most = _MOST_TOKENS.get(kind, _MOST_SEQUENTIAL)
-    if kind != "mtp":
-        return range(1, most + 1)
+    """Numbers of drafted tokens to try: up to those that the draft was made for."""
+    if kind != "mtp" or draft.model is not None:
+        return range(1, (draft.tokens or _MOST_TOKENS.get(kind, _MOST)) + 1)
+    measured = draft_in(target.model_id, kind) in acceptance_data()["drafts"]
+    most = _MOST if measured else _MOST_TOKENS[kind]
     # Several MTP modules take turns: vLLM wants a multiple of them, or fewer.
     modules = next((len(own.layers) for own in target.drafts if own.method == "mtp"), 1)
     return [k for k in range(1, most + 1) if k <= modules or k % modules == 0]
@@ -304,7 +321,8 @@ def _scheduled(option: SpeculativeOption, workload: Workload) -> SpeculativeOpti
     if len(ranges) == 1:
         return option
     config = replace(option.config, num_speculative_tokens_per_batch_size=ranges)
-    return replace(option, config=config)
+    draft = draft_card(option.draft, memory.card)
+    return replace(option, config=config, memory=_planned(memory, draft, config))
 
 
 def _reason(

@@ -25,7 +25,7 @@ from planner.speed.acceptance import (
 from planner.speed.amounts import Amount
 from planner.speed.constants import speed_constants
 from planner.speed.drafting import DraftModel, drafting_costs, drafting_kind
-from planner.speed.step import StepModel, StepTime
+from planner.speed.step import MissingFact, StepModel, StepTime, slowest
 
 WORTH_IT: Final = 1.1  # a gain below this is not worth a draft's memory and risks
 LARGEST_BATCH: Final = 1024  # as far as a break-even is looked for
@@ -43,11 +43,17 @@ class SpeculativeModel:
 
     @classmethod
     def of(cls, memory: MemoryPlan) -> SpeculativeModel:
-        """The speculation of a plan. Raises `PlanError` for a plan without, `MissingFact` where
-        there is no step to time (`StepModel.of`)."""
+        """The speculation of a plan.
+
+        Raises `PlanError` for a plan without, `MissingFact` where there is no step to time
+        (`StepModel.of`) or no compute rate: what verifying costs is not known then.
+        """
         if memory.config.speculation is None:
             raise PlanError("the plan has no speculative decoding")
         step = StepModel.of(memory)
+        if step.peak is None:
+            name = slowest(memory.rig).gpu.name
+            raise MissingFact(f"the compute rate of {name} is not known: no speed of verification")
         card, bands = memory.card, drafting_costs()["time_bands"]
         kind = "recurrent" if card.states else "sparse" if card.is_moe else "dense"
         # Of dense models many launches were measured, of others few.

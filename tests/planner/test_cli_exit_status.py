@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from planner.cli.app import application
 
 COMMANDS = (
-    "recommend", "check", "diagnose", "validate", "tui", "gpus", "models", "schema",
+    "recommend", "check", "speculate", "diagnose", "validate", "tui", "gpus", "models", "schema",
 )  # fmt: skip
 YES = [
     ("recommend", "--gpu", "4090", "--limit", "2"),

@@ -27,6 +27,12 @@ REPORTS = {
                                       ("--gpu", "4090", "--model", "Qwen/Qwen3-8B",
                                        "--context", "40961")]),
     "rigs": ("rigs for model", [("--model", LLAMA_70B), ("--model", "moonshotai/Kimi-K3")]),
+    "speculation": ("speculation", [("--gpu", "h100-sxm", "--model", "Qwen/Qwen3-8B"),
+                                    ("--gpu", "8xh200", "--model", "deepseek-ai/DeepSeek-V3.2",
+                                     "--concurrency", "16", "--task", "code"),
+                                    ("--gpu", "3090", "--model", "Qwen/Qwen2.5-3B-Instruct-AWQ",
+                                     "--concurrency", "256", "--context", "1024",
+                                     "--prompt-tokens", "128", "--output-tokens", "128")]),
     "gpus": ("gpus", [(), ("4090",), ("rtx",), ("arc-b580",)]),
     "models": ("models", [(), ("Qwen/Qwen3-8B",)]),
     "check": ("check", [("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-8B -tp 1 --nope"),
@@ -49,6 +55,8 @@ def schemas() -> dict[str, Any]:
 
 
 def command(report: str) -> str:
+    if report == "speculation":
+        return "speculate"
     return report if report in ("gpus", "models", "check") else "recommend"
 
 
