@@ -36,6 +36,13 @@ _FORMULAS: Final = (
 )
 
 
+def store_path() -> Path:
+    """The store of this user; it need not be there yet."""
+    from platformdirs import user_data_path
+
+    return user_data_path("vplan", appauthor=False) / "calibration.sqlite3"
+
+
 class Term(Enum):
     """What a run can teach. The value is the name in stores and reports."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from planner.calibration import Calibration, Lesson, Observation, Term
+from planner.calibration import Calibration, Lesson, Observation, Term, store_path
 from planner.errors import PlanError
 
 _VERSION: Final = 1
@@ -70,13 +70,6 @@ class Run:
     def lesson(self) -> Lesson:
         """What it taught."""
         return Lesson(self.gpu, self.release, self.observations)
-
-
-def store_path() -> Path:
-    """The store of this user; it need not be there yet."""
-    from platformdirs import user_data_path
-
-    return user_data_path("vplan", appauthor=False) / "calibration.sqlite3"
 
 
 class CalibrationStore:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from planner.calibration import Calibration, calibrate_process
+from planner.calibration import Calibration, calibrate_process, store_path
 from planner.cli.commands import BELOW, COMMANDS
 from planner.cli.console import fail, prepare_streams
 from planner.cli.status import Status
@@ -107,10 +107,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _learned() -> Calibration:
     """What earlier validations on this machine taught; a plan does without if it cannot be had."""
-    from planner.calibration_store import StoreError, store_path
-
     if not store_path().exists():
         return Calibration()
+    from planner.calibration_store import StoreError
     from planner.launch.history import open_store
 
     try:

@@ -25,6 +25,7 @@ from planner.calibration import (
     formula,
     reload,
     shrunk,
+    store_path,
 )
 from planner.calibration_store import (
     CalibrationStore,
@@ -32,7 +33,6 @@ from planner.calibration_store import (
     StoreError,
     exported,
     imported,
-    store_path,
 )
 from planner.errors import PlanError
 from planner.quantity import BAND_SIGMAS, Basis
