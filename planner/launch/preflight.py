@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,27 +17,38 @@ from planner.diagnosis.check import Check, check_command
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
 from planner.launch.client import HOST
+from planner.launch.download import Download, about_download
 from planner.launch.installation import Installation, find_installation
 from planner.launch.ports import free_port, is_free
+from planner.memory.plan import MemoryPlan
 from planner.memory.verdict import Answer
+from planner.workload import Workload, use_case_workload
 
 # Where it listens and who may ask is ours to say. A key of the command stays out of sight.
 _OURS: Final = ("--host", "--port", "--uds", "--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs")
 _API_KEY: Final = "--api-key"
 _HF_TOKEN: Final = "--hf-token"
 _SHORTEST: Final = 6  # characters of an option before an abbreviation is taken for it
+_USUAL_CONCURRENCY: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """A launch that is ready to go, or the findings that forbid it."""
+    """A launch that is ready to go, or the findings that forbid it.
 
+    `words` are the command as it was asked for, `argv` what is run.
+    """
+
+    words: tuple[str, ...]
     check: Check
     installation: Installation
     argv: tuple[str, ...]
     environ: tuple[tuple[str, str], ...] = field(repr=False)  # added to ours
     port: int
+    workload: Workload
     findings: tuple[Finding, ...] = ()
+    download: Download | None = None
+    after: tuple[str, ...] = ()  # what ends what the command may leave elsewhere
 
     @property
     def forbidden(self) -> bool:
@@ -55,17 +66,25 @@ class Preflight:
         return " ".join([*assigned, shlex.join(self.argv)])
 
 
-def prepare(words: Sequence[str], gpu: str) -> Preflight:
+def prepare(
+    words: Sequence[str],
+    gpu: str = "auto",
+    *,
+    launcher: Sequence[str] = (),
+    workload: Workload | None = None,
+) -> Preflight:
     """Examine a command and say what will be run.
 
-    `gpu` is "auto" or "cpu". Raises `PlanError` where there is nothing to run, `CardError` for an
-    unknown model, `HardwareError` where no GPU is found.
+    `gpu` is "auto" or "cpu"; `launcher` the words that stand in front of vLLM (see
+    `find_installation`); `workload` what the server is asked, else what is usual. Raises
+    `PlanError` where there is nothing to run, `CardError` for an unknown model, `HardwareError`
+    where no GPU is found.
     """
     if len(words) == 1:
         words = split_text(words[0])
     if gpu not in ("auto", "cpu"):
         raise PlanError(f"--gpu {gpu}: a launch is on this machine, so auto or cpu")
-    installation = find_installation(words)
+    installation = find_installation(words, launcher)
     command = read_command(words, installation.release)
     inherited = {name: value for name, value in os.environ.items() if name.startswith("VLLM_")}
     environ = inherited | dict(command.environ)
@@ -73,18 +92,48 @@ def prepare(words: Sequence[str], gpu: str) -> Preflight:
     rig = find_rig("cpu" if installation.is_cpu_build else gpu)
     check = check_command(command, rig)
     invocation = read_invocation(words)
-    asked = read_arguments(invocation.arguments, command.release).settings.get("port")
+    settings = read_arguments(invocation.arguments, command.release).settings
+    asked = settings.get("port")
     port = asked if isinstance(asked, int) and asked > 0 else free_port()
-    findings = []
-    if not is_free(port):
-        fix = f"--port {free_port()}, or leave it out"
-        findings.append(Finding("port", Severity.ERROR, f"port {port} is in use", fix))
     given = dict(invocation.environ)
     arguments = _without_ours(invocation.arguments, command.model, given)
     if installation.takes_model_as_option:
         arguments = _model_as_option(arguments, command.model)
-    argv = (*installation.argv, *arguments, "--host", HOST, "--port", str(port))
-    return Preflight(check, installation, argv, tuple(given.items()), port, tuple(findings))
+    container = installation.container
+    head, host = installation.argv, HOST
+    if container is not None:
+        head, host = container.argv(port, list(given)), container.host
+    download = about_download(
+        check.card, command.revision, settings.get("load_format") == "dummy", given
+    )
+    return Preflight(
+        tuple(words),
+        check,
+        installation,
+        (*head, *arguments, "--host", host, "--port", str(port)),
+        tuple(given.items()),
+        port,
+        workload or usual_workload(check.memory),
+        tuple(_about_port(port)) + (download.findings if download is not None else ()),
+        download,
+        container.removal if container is not None else (),
+    )
+
+
+def _about_port(port: int) -> Iterator[Finding]:
+    if not is_free(port):
+        fix = f"--port {free_port()}, or leave it out"
+        yield Finding("port", Severity.ERROR, f"port {port} is in use", fix)
+
+
+def usual_workload(memory: MemoryPlan | None) -> Workload:
+    """A chat's lengths, with as many at once as tell something and the cache holds."""
+    usual = use_case_workload("chat")
+    if memory is None:
+        return usual
+    held = memory.expected_requests_at(min(usual.total_tokens, memory.kv_cache.max_model_len))
+    at_once = int(max(1, min(_USUAL_CONCURRENCY, held, memory.config.max_num_seqs)))
+    return replace(usual, concurrency=at_once)
 
 
 def _without_ours(words: Sequence[str], model: str, environ: dict[str, str]) -> list[str]:

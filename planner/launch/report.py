@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -12,9 +13,12 @@ from pydantic import Field
 
 from planner.calibration import Observation
 from planner.files import write_file
+from planner.launch.load import LevelResult
 from planner.launch.log_report import FailureReport, LaunchFactsReport
-from planner.launch.probe import Completion
+from planner.launch.metrics import Speculation
+from planner.launch.request import Completion
 from planner.launch.terms import Term, Unit
+from planner.launch.tries import Try
 from planner.launch.usage import Usage
 from planner.launch.validation import Validation
 from planner.report import ModelReport, QuantityReport, RigReport, StrictModel
@@ -62,6 +66,82 @@ class CompletionReport(StrictModel):
             ttft=completion.ttft,
             tpot=completion.tpot,
         )
+
+
+class LevelReport(StrictModel):
+    """Requests of one size, some at once, and what they came to. Times in seconds."""
+
+    concurrency: int
+    prompt_tokens: int
+    output_tokens: int
+    completed: int
+    failed: int
+    mean_ttft: float
+    median_ttft: float
+    mean_tpot: float | None
+    median_tpot: float | None
+    output_tokens_per_second: float
+    by: str
+
+    @classmethod
+    def of(cls, result: LevelResult) -> LevelReport:
+        """From the library's."""
+        return cls(
+            concurrency=result.level.concurrency,
+            prompt_tokens=result.level.prompt_tokens,
+            output_tokens=result.level.output_tokens,
+            completed=result.completed,
+            failed=result.failed,
+            mean_ttft=result.mean_ttft,
+            median_ttft=result.median_ttft,
+            mean_tpot=result.mean_tpot,
+            median_tpot=result.median_tpot,
+            output_tokens_per_second=result.output_rate,
+            by=result.by,
+        )
+
+
+class SpeculationReport(StrictModel):
+    """Counters of speculative decoding over all requests."""
+
+    drafts: int
+    draft_tokens: int
+    accepted_tokens: int
+    acceptance_length: float | None
+    acceptance_rates: list[float]
+
+    @classmethod
+    def of(cls, speculation: Speculation) -> SpeculationReport:
+        """From the library's."""
+        return cls(
+            drafts=speculation.drafts,
+            draft_tokens=speculation.draft_tokens,
+            accepted_tokens=speculation.accepted,
+            acceptance_length=speculation.acceptance_length,
+            acceptance_rates=list(speculation.acceptance_rates),
+        )
+
+
+class TryReport(StrictModel):
+    """One of several launches: what was changed, what was run, what came of it."""
+
+    change: str | None
+    command: str
+    verdict: Literal["inside", "outside", "failed", "refused"]
+    reason: str
+
+
+def try_reports(done: Iterable[Try]) -> list[TryReport]:
+    """From the library's."""
+    return [
+        TryReport(
+            change=this.change,
+            command=this.preflight.shown(),
+            verdict=this.run.verdict.value if this.run is not None else "refused",
+            reason=this.reason,
+        )
+        for this in done
+    ]
 
 
 class KeptReport(StrictModel):
@@ -133,6 +213,9 @@ class ValidationReport(StrictModel):
     kept: KeptReport | None
     folder: str
     usage: UsageReport | None = None
+    levels: list[LevelReport] = Field(default_factory=list)
+    speculation: SpeculationReport | None = None
+    tries: list[TryReport] = Field(default_factory=list, description="with --retry: all of them")
     uid: str = ""
     gpu: str = ""
     observations: list[ObservationReport] = Field(default_factory=list)
@@ -162,6 +245,12 @@ class ValidationReport(StrictModel):
             ),
             folder=str(run.folder),
             usage=UsageReport.of(run.usage),
+            levels=[LevelReport.of(each) for each in run.probe.levels] if run.probe else [],
+            speculation=(
+                SpeculationReport.of(run.probe.speculation)
+                if run.probe is not None and run.probe.speculation is not None
+                else None
+            ),
             uid=run.uid,
             gpu=check.rig.smallest.gpu.slug,
             observations=[ObservationReport.of(seen) for seen in run.observations],
@@ -219,7 +308,26 @@ def markdown(run: Validation) -> str:
             "| --- | ---: | --- | ---: | ---: | --- |",
         ]
         lines += [f"| {' | '.join(row(term))} |" for term in run.terms]
+    if run.probe is not None and run.probe.levels:
+        lines += [
+            "",
+            "| at once | requests | tokens | tok/s | first token | per token |",
+            "| ---: | ---: | --- | ---: | ---: | ---: |",
+        ]
+        lines += [_level_row(result) for result in run.probe.levels]
+    if run.failure is not None:
+        lines += ["", f"vLLM says: {run.failure.message}"]
     return "\n".join(lines) + "\n"
+
+
+def _level_row(result: LevelResult) -> str:
+    level = result.level
+    each = f"{result.median_tpot * 1000:.1f} ms" if result.median_tpot is not None else "-"
+    return (
+        f"| {level.concurrency} | {result.completed} | {level.prompt_tokens} + "
+        f"{level.output_tokens} | {result.output_rate:.1f} | {result.median_ttft * 1000:.0f} ms | "
+        f"{each} |"
+    )
 
 
 def verdict_line(run: Validation) -> str:

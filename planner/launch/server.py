@@ -69,6 +69,12 @@ class Server(Watched):
                 return Outcome.TIMEOUT
             time.sleep(_POLL)
 
+    def wait_for_end(self, timeout: float) -> None:
+        """Until it ended by itself, or the time is over."""
+        until = time.monotonic() + timeout
+        while self.exit_status is None and time.monotonic() < until:
+            time.sleep(_POLL)
+
     def stop(self) -> int | None:
         """End it and all that it started; its exit status. Does no harm twice."""
         try:

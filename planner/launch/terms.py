@@ -14,7 +14,6 @@ from planner.memory.plan import MemoryPlan, RankMemory
 from planner.quantity import Basis, Quantity
 from planner.speed.serving import predict_speed
 from planner.speed.step import MissingFact
-from planner.workload import Workload
 
 _HALF_A_DIGIT: Final = 0.005 * 2**30  # sizes are printed in hundredths of a GiB
 _HALF_A_HUNDREDTH: Final = 0.005
@@ -53,7 +52,12 @@ class Term:
 
 def compare(memory: MemoryPlan, facts: LaunchFacts, probe: Probe) -> tuple[Term, ...]:
     """Every term that was measured."""
-    return (*_sizes(memory, facts), *_cache(memory, facts, probe), *_speed(memory, probe))
+    return (
+        *_sizes(memory, facts),
+        *_cache(memory, facts, probe),
+        *_settings(memory, probe),
+        *_speed(memory, probe),
+    )
 
 
 def _sizes(memory: MemoryPlan, facts: LaunchFacts) -> Iterator[Term]:
@@ -132,17 +136,32 @@ def _cache(memory: MemoryPlan, facts: LaunchFacts, probe: Probe) -> Iterator[Ter
         yield Term("context length", Unit.COUNT, plan, probe.max_model_len)
 
 
+def _settings(memory: MemoryPlan, probe: Probe) -> Iterator[Term]:
+    """What vLLM chose where nothing was given, if the server tells."""
+    told = probe.settings or {}
+    scheduler = told.get("scheduler_config")
+    if not isinstance(scheduler, dict):
+        return
+    for name in ("max_num_seqs", "max_num_batched_tokens"):
+        found = scheduler.get(name)
+        if isinstance(found, int):
+            plan = Quantity.exact(getattr(memory.config, name))
+            yield Term(name, Unit.COUNT, plan, found)
+
+
 def _speed(memory: MemoryPlan, probe: Probe) -> Iterator[Term]:
-    """Speed for one user; that of CPUs is not modelled."""
-    if memory.device.platform is Platform.CPU or not probe.completions:
+    """Times at each level of the load; those of CPUs are not modelled."""
+    if memory.device.platform is Platform.CPU:
         return
-    last = probe.completions[-1]
-    workload = Workload(max(1, last.prompt_tokens), max(1, last.output_tokens), 1)
-    try:
-        speed = predict_speed(memory, workload)
-    except MissingFact:
-        return
-    if probe.tpot is not None:
-        yield Term("time per token", Unit.SECONDS, speed.tpot, probe.tpot)
-    if probe.ttft is not None and speed.ttft is not None:
-        yield Term("time to first token", Unit.SECONDS, speed.ttft, probe.ttft)
+    for result in probe.levels:
+        level = result.level
+        try:
+            speed = predict_speed(memory, level.workload)
+        except MissingFact:
+            return
+        at_once = f" ({level.concurrency} at once)" if level.concurrency > 1 else ""
+        if result.median_tpot is not None:
+            name = f"time per token{at_once}"
+            yield Term(name, Unit.SECONDS, speed.tpot, result.median_tpot)
+        if speed.ttft is not None and level.concurrency == 1:
+            yield Term("time to first token", Unit.SECONDS, speed.ttft, result.median_ttft)

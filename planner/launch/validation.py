@@ -28,13 +28,16 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from threading import Event as Flag
+from typing import Final
 from uuid import uuid4
 
 from planner.calibration import Observation
 from planner.errors import PlanError
+from planner.launch.bench import Load, send
 from planner.launch.client import Client, ServerError
 from planner.launch.facts import Failure, FailureKind, LaunchFacts
 from planner.launch.learning import observe
+from planner.launch.load import levels
 from planner.launch.preflight import Preflight, server_environment
 from planner.launch.probe import Probe, probe
 from planner.launch.process import Launch
@@ -42,6 +45,9 @@ from planner.launch.progress import Observer, ignore
 from planner.launch.server import Outcome, Server
 from planner.launch.terms import Term, compare
 from planner.launch.usage import Usage, Watch, meter
+
+_LOAD_SECONDS: Final = 75.0  # that a load may take
+_DYING_SECONDS: Final = 5.0  # for a server that failed a request to say why
 
 
 class Verdict(Enum):
@@ -97,12 +103,14 @@ def validate(
     *,
     timeout: float = 1800,
     keep: bool = False,
+    requests: int | None = None,
     observer: Observer = ignore,
     cancel: Flag | None = None,
 ) -> Validation:
     """Run the launch once; its log goes to `folder`. A server that is not kept has ended after.
 
-    `timeout` are the seconds until it must be ready. Raises `Cancelled` once `cancel` is set.
+    `timeout` are the seconds until it must be ready, `requests` how many are sent at each level of
+    concurrency, instead of as many as half a minute takes. Raises `Cancelled` once `cancel` is set.
     """
     memory = preflight.check.memory
     if memory is None or preflight.forbidden:
@@ -111,7 +119,7 @@ def validate(
     key = secrets.token_urlsafe(24)
     client = Client.local(preflight.port, key)
     environ = server_environment(preflight.environ, key, os.environ)
-    launch = Launch(preflight.argv, environ, folder / "server.log")
+    launch = Launch(preflight.argv, environ, folder / "server.log", preflight.after)
     answers: Probe | None = None
     ready: float | None = None
     failure: Failure | None = None
@@ -126,12 +134,12 @@ def validate(
         outcome = server.wait_until_ready(timeout, cancel)
         if outcome is Outcome.READY:
             ready = server.seconds
-            writes = not memory.config.pooling and not memory.card.has_cross_attention
             try:
                 with watch.busy():
-                    answers = probe(client, generates=writes, observer=observer, cancel=cancel)
+                    answers = ask(preflight, client, folder, requests, observer, cancel)
             except ServerError as error:
                 failure = Failure(FailureKind.CRASH, str(error), when_serving=True)
+                server.wait_for_end(_DYING_SECONDS)
         elif outcome is Outcome.TIMEOUT:
             failure = Failure(FailureKind.TIMEOUT, _how_far(server.facts, timeout))
         if answers is not None and keep:
@@ -144,10 +152,42 @@ def validate(
     if failure is not None and failure.kind is not FailureKind.TIMEOUT:
         failure = facts.failure or failure
     terms = compare(memory, facts, answers) if answers is not None else ()
-    learned = observe(preflight.check, facts, answers)
+    learned = observe(preflight.check, facts, answers) if failure is None else ()
     return Validation(
         preflight, began, folder, facts, answers, terms, ready, failure, usage, learned, kept
     )  # fmt: skip
+
+
+def ask(
+    preflight: Preflight,
+    client: Client,
+    folder: Path,
+    requests: int | None,
+    observer: Observer,
+    cancel: Flag | None,
+) -> Probe:
+    """What a server says of itself, first requests, and a load if its model writes text.
+
+    Raises `ServerError`, `Cancelled`.
+    """
+    memory = preflight.check.memory
+    assert memory is not None
+    writes = not memory.config.pooling and not memory.card.has_cross_attention
+    answers = probe(client, generates=writes, observer=observer, cancel=cancel)
+    if not writes:
+        return answers
+    longest = answers.max_model_len or memory.kv_cache.max_model_len
+    load = Load(
+        client,
+        answers.model,
+        preflight.check.command.model,
+        levels(preflight.workload, longest, answers.completions, requests),
+        memory.card.vocab_size,
+        real_text=memory.config.speculation is not None,
+    )
+    python = preflight.installation.python
+    results = send(load, python, folder, seconds=_LOAD_SECONDS, observer=observer, cancel=cancel)
+    return answers.with_load(results, client)
 
 
 def _keep(server: Server, port: int, key: str, folder: Path) -> Kept:

@@ -28,7 +28,8 @@ def metrics() -> str:
     labels = {
         "block_size": str(BLOCK), "num_gpu_blocks": str(TOKENS // BLOCK),
         "kv_cache_size_tokens": str(TOKENS), "kv_cache_max_concurrency": str(TOKENS / LENGTH),
-        "cache_dtype": "auto", "sliding_window": "None",
+        "cache_dtype": "auto", "sliding_window": "None", "gpu_memory_utilization": "0.92",
+        "kv_cache_memory_bytes": str(TOKENS * 2048), "user_specified_block_size": "False",
     }  # fmt: skip
     text = ",".join(f'{name}="{value}"' for name, value in labels.items())
     return (
@@ -38,7 +39,22 @@ def metrics() -> str:
         "# HELP vllm:generation_tokens_total Tokens\n"
         "# TYPE vllm:generation_tokens_total counter\n"
         'vllm:generation_tokens_total{engine="0"} 96.0\n'
-    )
+    ) + (SPECULATION if ILL == "speculates" else "")
+
+
+SPECULATION = """\
+# TYPE vllm:spec_decode_num_drafts counter
+vllm:spec_decode_num_drafts_total{engine="0"} 20.0
+# TYPE vllm:spec_decode_num_draft_tokens counter
+vllm:spec_decode_num_draft_tokens_total{engine="0"} 60.0
+# TYPE vllm:spec_decode_num_accepted_tokens counter
+vllm:spec_decode_num_accepted_tokens_total{engine="0"} 25.0
+# TYPE vllm:spec_decode_num_accepted_tokens_per_pos counter
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 15.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 8.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 2.0
+"""
+REQUESTS: list[str] = []
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,10 +71,16 @@ class Handler(BaseHTTPRequestHandler):
             self.answer("")
         elif self.path == "/metrics":
             self.answer(metrics())
+        elif self.path == "/version":
+            self.answer('{"version": "0.32.0+cpu"}')
         elif self.headers["Authorization"] != f"Bearer {KEY}":
             self.answer('{"error": "Unauthorized"}', 401)
         elif self.path == "/v1/models":
-            self.answer(json.dumps({"data": [{"id": MODEL, "max_model_len": LENGTH}]}))
+            card = {"id": MODEL, "root": MODEL, "max_model_len": LENGTH}
+            self.answer(json.dumps({"data": [card]}))
+        elif self.path.startswith("/server_info") and "VLLM_SERVER_DEV_MODE" in os.environ:
+            scheduler = {"max_num_seqs": 128, "max_num_batched_tokens": 2048}
+            self.answer(json.dumps({"vllm_config": {"scheduler_config": scheduler}}))
         else:
             self.answer("{}", 404)
 
@@ -72,12 +94,19 @@ class Handler(BaseHTTPRequestHandler):
             )
             self.answer('{"error": "EngineDeadError"}', 500)
             os._exit(1)
+        REQUESTS.append(self.path)
+        if ILL == "dies-under-load" and len(REQUESTS) > 6:
+            print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+            print("EngineDeadError: EngineCore encountered an issue.", flush=True)
+            os._exit(1)
         self.send_response(200)
         self.end_headers()
         for number in range(request["max_tokens"]):
             event = {"choices": [{"text": f"{number} ", "index": 0}]}
             self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
-        usage = {"prompt_tokens": 9, "completion_tokens": request["max_tokens"]}
+        prompt = request["prompt"]
+        length = len(prompt) if isinstance(prompt, list) else 9
+        usage = {"prompt_tokens": length, "completion_tokens": request["max_tokens"]}
         self.wfile.write(f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
 
@@ -107,6 +136,17 @@ def main() -> None:
     if ILL == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(600)
+    if ILL == "free-memory" and float(option("--gpu-memory-utilization", "0.92")) > 0.62:
+        sys.exit(
+            "ValueError: Available memory on node 0 (12.49/20.00 GiB) on startup is less than "
+            "desired CPU memory utilization (0.92, 18.40 GiB)."
+        )
+    if ILL == "kv-room-2048" and LENGTH > 2048:
+        sys.exit(
+            "ValueError: To serve at least one request with the model's max seq len (4096), (0.38 "
+            "GiB KV cache is needed, which is larger than the available KV cache memory (0.12 "
+            "GiB). Based on the available memory, the estimated maximum model length is 2048."
+        )
     if ILL == "kv-room":
         print(
             "ValueError: To serve at least one request with the model's max seq len (32768), (0.38 "

@@ -18,8 +18,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from fake_installation import CACHE, Fake
 from launch_logs import Said, cuda_log
-from program import EXECUTABLE, Run, Vplan
+from program import EXECUTABLE, Vplan
 
 from hardware_db import find_rig
 from model_cards import open_card
@@ -27,8 +28,9 @@ from planner import EngineConfig, plan_memory
 from planner.launch.client import Client, ServerError
 from planner.launch.history import past_runs
 from planner.launch.log import read_log
+from planner.launch.metrics import parse_metrics
 from planner.launch.preflight import prepare
-from planner.launch.probe import Probe, cache_config
+from planner.launch.probe import Probe
 from planner.launch.progress import Asking, Cancelled, Logged, Reached
 from planner.launch.report import new_folder, row
 from planner.launch.terms import Term, Unit, compare
@@ -36,76 +38,6 @@ from planner.launch.validation import validate
 from planner.quantity import Basis, Quantity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
-
-FAKE = Path(__file__).with_name("fake_vllm.py")
-CACHE = ("--kv-cache-memory-bytes", str(256 * 2**20))
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
-    "vocab_size": 512, "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 8,
-    "num_key_value_heads": 4, "num_hidden_layers": 4, "head_dim": 32, "hidden_act": "silu",
-    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
-}  # fmt: skip
-
-
-class Fake:
-    """An installation of the fake, and what it left behind."""
-
-    def __init__(self, root: Path, vplan: Vplan, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root, self.vplan, self.monkeypatch = root, vplan, monkeypatch
-        self.model = root / "tiny"
-        self.model.mkdir()
-        (self.model / "config.json").write_text(json.dumps(CONFIG))
-        for name, value in {
-            "PATH": f"{root / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(root / "site"),
-            "XDG_DATA_HOME": str(root / "data"),
-            "FAKE_PIDS": str(root / "pids"),
-            "HF_TOKEN": "hf_of_the_user",
-        }.items():
-            monkeypatch.setenv(name, value)
-        self.install("vllm", "0.32.0+cpu")
-
-    def install(self, distribution: str, version: str) -> None:
-        self.uninstall()
-        info = self.root / "site" / f"{distribution.replace('-', '_')}-{version}.dist-info"
-        info.mkdir(parents=True, exist_ok=True)
-        (info / "METADATA").write_text(f"Name: {distribution}\nVersion: {version}\n")
-        script = self.root / "bin" / "vllm"
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(f"#!{sys.executable}\nimport runpy\n"
-                          f"runpy.run_path({str(FAKE)!r}, run_name='__main__')\n")  # fmt: skip
-        script.chmod(0o755)
-        package = self.root / "site" / "vllm" / "entrypoints" / "openai"
-        package.mkdir(parents=True, exist_ok=True)
-        (package / "api_server.py").write_text(script.read_text())
-
-    def uninstall(self) -> None:
-        for metadata in (self.root / "site").glob("*.dist-info/METADATA"):
-            metadata.unlink()
-
-    def ill(self, name: str) -> None:
-        self.monkeypatch.setenv("FAKE_ILL", name)
-
-    def __call__(self, *words: str, before: tuple[str, ...] = ()) -> Run:
-        command = words or ("vllm", "serve", str(self.model), "--max-model-len", "4096", *CACHE)
-        return self.vplan("validate", *before, "--", *command)
-
-    @property
-    def started(self) -> bool:
-        return (self.root / "pids").exists() and (self.root / "pids").stat().st_size > 0
-
-    def folder(self) -> Path:
-        (folder,) = (self.root / "data" / "vplan" / "launches").iterdir()
-        return folder
-
-    def alive(self) -> list[int]:
-        """Processes of the run, other than zombies."""
-        left = []
-        for pid in json.loads((self.root / "pids").read_text()):
-            status = Path(f"/proc/{pid}/stat")
-            if status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
-                left.append(pid)
-        return left
 
 
 @pytest.fixture
@@ -214,7 +146,7 @@ def test_a_port_that_is_in_use(fake: Fake) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("docker", "run", "vllm/vllm-openai", "--model", "x"), "not docker"),
+        (("podman", "run", "-it", "vllm/vllm-openai", "--model", "x"), "podman"),
         (("/nowhere/bin/vllm", "serve", "x"), "no such program"),
         (("vllm", "bench", "serve"), "no vLLM command found"),
         (("vllm", "serve"), "names no model"),
@@ -313,15 +245,15 @@ def test_kills_at_random_times_leave_nothing(fake: Fake, seed: int) -> None:
 
 def test_metrics_of_older_releases() -> None:
     old = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="7",sliding_window="None"} 1.0\n'
-    found = cache_config(f"# TYPE vllm:cache_config_info gauge\n{old}")
+    found = parse_metrics(f"# TYPE vllm:cache_config_info gauge\n{old}").cache
     assert found is not None
     assert (found.num_blocks, found.block_size, found.tokens) == (7, 16, None)
-    assert cache_config("# nothing\n") is None
-    none = cache_config(old.replace('"7"', '"None"'))
+    assert parse_metrics("# nothing\n").cache is None
+    none = parse_metrics(old.replace('"7"', '"None"')).cache
     assert none is not None
     assert none.num_blocks is None
     with pytest.raises(ServerError, match="/metrics"):
-        cache_config('broken{label="x" 1.0')
+        parse_metrics('broken{label="x" 1.0')
 
 
 def test_rows_of_the_table() -> None:

@@ -1,0 +1,53 @@
+"""One request to a server, and how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planner.launch.client import Client, ServerError
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One request that was answered; times in seconds."""
+
+    prompt_tokens: int
+    output_tokens: int
+    ttft: float
+    tpot: float | None  # None for an answer of one token
+
+
+def complete(client: Client, model: str, prompt: str | Sequence[int], output: int) -> Completion:
+    """Ask for `output` tokens after a prompt, a text or token ids. Raises `ServerError`."""
+    body = {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": output,
+        "temperature": 0,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    began = time.perf_counter()
+    first = last = None
+    usage: dict[str, Any] = {}
+    for event in _checked(client.events("/v1/completions", body)):
+        if event.get("choices"):
+            last = time.perf_counter()
+            first = last if first is None else first
+        usage = event.get("usage") or usage
+    if first is None or last is None:
+        raise ServerError("/v1/completions: an answer without a token")
+    tokens = int(usage.get("completion_tokens", output))
+    tpot = (last - first) / (tokens - 1) if tokens > 1 else None
+    return Completion(int(usage.get("prompt_tokens", 0)), tokens, first - began, tpot)
+
+
+def _checked(events: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        if not isinstance(event, dict) or "error" in event:
+            raise ServerError(f"/v1/completions: {str(event)[:300]}")
+        yield event

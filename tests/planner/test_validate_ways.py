@@ -1,0 +1,254 @@
+"""Ways to validate: recommended commands, corrected ones, other launchers, servers that run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from fake_installation import CACHE, FAKE, Fake
+from program import Vplan
+
+from planner.launch.ports import free_port
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, vplan_here: Vplan, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    return Fake(tmp_path, vplan_here, monkeypatch)
+
+
+def test_a_load_of_our_own_where_there_is_no_bench(fake: Fake) -> None:
+    run = fake(before=("--json", "--requests", "6", "--concurrency", "3", "--prompt-tokens", "50",
+                       "--output-tokens", "20"))  # fmt: skip
+    assert run.status == 0, run.err
+    alone, together = json.loads(run.out)["levels"]
+    assert (alone["concurrency"], together["concurrency"]) == (1, 3)
+    for level in (alone, together):
+        assert (level["completed"], level["failed"]) == (6, 0)
+        assert (level["prompt_tokens"], level["output_tokens"]) == (50, 20)
+        assert level["by"] == "requests of vplan's own"
+        assert level["output_tokens_per_second"] > 0
+    assert "| 3 | 6 | 50 + 20 |" in (fake.folder() / "report.md").read_text()
+
+
+def test_counters_of_speculation(fake: Fake) -> None:
+    fake.ill("speculates")
+    report = json.loads(fake(before=("--json", "--requests", "2")).out)
+    assert report["speculation"] == {
+        "drafts": 20, "draft_tokens": 60, "accepted_tokens": 25, "acceptance_length": 2.25,
+        "acceptance_rates": [0.75, 0.4, 0.1],
+    }  # fmt: skip
+    fake.ill("")
+    assert json.loads(fake(before=("--json", "--requests", "2")).out)["speculation"] is None
+
+
+def test_settings_where_the_server_tells_them(fake: Fake) -> None:
+    fake.monkeypatch.setenv("VLLM_SERVER_DEV_MODE", "1")
+    run = fake(before=("--requests", "1"))
+    assert run.status == 0, run.err
+    row = next(line for line in run.out.splitlines() if line.startswith("max_num_seqs"))
+    assert row.split()[1:] == ["128", "exact", "128", "0", "yes"]
+
+
+def test_a_server_that_dies_under_load(fake: Fake) -> None:
+    fake.ill("dies-under-load")
+    run = fake(before=("--json", "--requests", "4"))
+    assert run.status == 4
+    failure = json.loads(run.out)["failure"]
+    assert (failure["kind"], failure["when_serving"]) == ("out_of_memory", True)
+    assert not fake.alive()
+
+
+def test_retries_end_with_a_command_that_runs(fake: Fake) -> None:
+    fake.ill("kv-room-2048")
+    run = fake(before=("--retry", "2", "--json", "--requests", "1"))
+    assert run.status == 0, run.err
+    report = json.loads(run.out)
+    assert [(each["change"], each["verdict"]) for each in report["tries"]] == [
+        (None, "failed"), ("--max-model-len 2048", "inside"),
+    ]  # fmt: skip
+    assert report["command"].count("--max-model-len") == 1
+    assert "--max-model-len 2048" in report["command"]
+
+
+def test_retries_say_which_command_runs(fake: Fake) -> None:
+    fake.ill("free-memory")
+    command = (
+        "vllm",
+        "serve",
+        str(fake.model),
+        "--max-model-len=4096",
+        "--gpu-mem",
+        "0.92",
+        *CACHE,
+    )
+    run = fake(*command, before=("--retry", "1", "--requests", "1"))
+    assert run.status == 0, run.err
+    assert "Try 2: --gpu-memory-utilization 0.62" in run.out
+    runs = run.out[run.out.index("This one runs:") :]
+    assert "--gpu-mem 0.92" not in runs
+    assert "--max-model-len=4096" in runs
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        (("--swap-space", "4"), "without --swap-space"),
+        (("--no-such-flag", "3"), "without --no-such-flag"),
+    ],
+)
+def test_retries_leave_out_what_check_refuses(
+    fake: Fake, words: tuple[str, ...], change: str
+) -> None:
+    command = ("vllm", "serve", str(fake.model), *words, "--max-model-len", "4096", *CACHE)
+    run = fake(*command, before=("--retry", "1", "--requests", "1", "--json"))
+    assert run.status == 0, run.err
+    report = json.loads(run.out)
+    assert [(each["change"], each["verdict"]) for each in report["tries"]] == [
+        (None, "refused"), (change, "inside"),
+    ]  # fmt: skip
+    assert words[0] not in report["command"]
+
+
+def test_retries_end_where_no_change_is_known(fake: Fake) -> None:
+    fake.ill("crash-on-request")
+    run = fake(before=("--retry", "3", "--json"))
+    assert run.status == 4
+    assert json.loads(run.out)["tries"] == []
+
+
+def test_the_recommended_command(fake: Fake) -> None:
+    run = fake.vplan("validate", "--model", str(fake.model), "--context", "4096", "--requests", "1",
+                     "--", "--enforce-eager", "--kv-cache-memory-bytes", "268435456")  # fmt: skip
+    assert run.status == 0, run.err
+    assert f"{fake.root / 'bin' / 'vllm'} serve {fake.model} --max-model-len 4096" in run.out
+    fake.monkeypatch.setenv("FAKE_TOKENS", "4096")
+    again = fake.vplan("recommend", "--model", str(fake.model), "--gpu", "cpu", "--context", "4096",
+                       "--validate")  # fmt: skip
+    assert again.status == 1
+    assert "outside the plan's band" in again.err
+    refused = fake.vplan("recommend", "--model", str(fake.model), "--gpu", "4090", "--validate")
+    assert refused.status == 2
+    assert "this machine" in refused.err
+
+
+def test_a_model_that_does_not_fit(fake: Fake) -> None:
+    run = fake.vplan("validate", "--model", str(fake.model), "--context", "99999999")
+    assert run.status in (1, 2)
+    assert not fake.started
+
+
+def test_an_environment_as_launcher(fake: Fake, tmp_path: Path) -> None:
+    folder = tmp_path / "other" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    run = fake(before=("--launcher", str(folder.parent), "--requests", "1"))
+    assert run.status == 0, run.err
+    assert f"{folder / 'python'} -m vllm.entrypoints.openai.api_server --model" in run.out
+    none = fake(before=("--launcher", str(tmp_path)))
+    assert none.status == 2
+    assert "it has no bin/python" in none.err
+
+
+def test_a_program_as_launcher(fake: Fake, tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    python = f'[ "$1" = python ] && shift && exec {sys.executable} "$@"'
+    prefix.write_text(f'#!/bin/sh\nshift\n{python}\nexec "$@"\n')
+    prefix.chmod(0o755)
+    run = fake(before=("--launcher", f"{prefix} run", "--requests", "1"))
+    assert run.status == 0, run.err
+    assert f"{prefix} run vllm serve {fake.model}" in run.out
+    assert "no such program" in fake(before=("--launcher", "no-such-launcher run")).err
+
+
+DOCKER = """\
+#!/bin/sh
+echo "$@" >> {calls}
+[ "$1" = run ] || exit 0
+while [ "$1" != serve ]; do shift; done
+exec {vllm} "$@"
+"""
+
+
+def test_a_container(fake: Fake, tmp_path: Path) -> None:
+    """It is removed by its name, and gets the key without its value on the command line."""
+    docker, calls = tmp_path / "bin" / "docker", tmp_path / "calls"
+    docker.write_text(DOCKER.format(calls=calls, vllm=tmp_path / "bin" / "vllm"))
+    docker.chmod(0o755)
+    command = ("docker", "run", "--gpus", "all", "-d", "-p", "8000:8000", "--ipc=host",
+               "vllm/vllm-openai:v0.32.0", "--model", str(fake.model), "--max-model-len", "4096",
+               *CACHE)  # fmt: skip
+    fake.monkeypatch.setenv("FAKE_TOKENS", "131072")
+    run = fake(*command, before=("--gpu", "cpu", "--requests", "1"))
+    assert run.status == 0, run.err
+    started, removed = calls.read_text().splitlines()
+    name = started.split()[started.split().index("--name") + 1]
+    assert removed == f"rm -f {name}"
+    assert "--gpus all --ipc=host --entrypoint vllm vllm/vllm-openai:v0.32.0 serve" in started
+    assert "-e VLLM_API_KEY " in started
+    assert "-p 127.0.0.1:" in started
+    assert " -d " not in started
+    assert "8000:8000" not in started
+    untagged = fake("docker", "run", "vllm/vllm-openai", "--model", str(fake.model))
+    assert untagged.status == 2
+    assert "does not tell the release" in untagged.err
+
+
+@pytest.fixture
+def running(fake: Fake) -> Iterator[str]:
+    """A server that somebody else started."""
+    port = str(free_port())
+    words = [sys.executable, str(FAKE), "serve", str(fake.model), "--port", port]
+    server = subprocess.Popen(
+        words, env={**os.environ, "VLLM_API_KEY": "their-key"}, stdout=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            urlopen(f"{url}/health", timeout=1).close()
+            break
+        except (URLError, OSError):
+            time.sleep(0.05)
+    yield url
+    assert server.poll() is None
+    assert len(fake.alive()) == 4  # with the test itself: nothing of it was ended
+    server.terminate()
+    server.wait()
+    os.kill(json.loads((fake.root / "pids").read_text())[3], 9)
+
+
+def test_a_server_that_runs_already(fake: Fake, running: str) -> None:
+    fake.monkeypatch.setenv("VLLM_API_KEY", "their-key")
+    run = fake.vplan("validate", "--attach", f"{running}/v1", "--requests", "1")
+    assert run.status == 0, run.err
+    assert f"vllm serve {fake.model} --max-model-len 4096" in run.out
+    assert "--kv-cache-memory-bytes 268435456" in run.out
+    row = next(line for line in run.out.splitlines() if line.startswith("KV tokens"))
+    assert row.split()[2:] == ["131,072", "exact", "131,072", "0", "yes"]
+    assert "their-key" not in run.out
+    given = ("vllm", "serve", str(fake.model), "--max-model-len", "4096",
+             "--kv-cache-memory-bytes", "134217728")  # fmt: skip
+    other = fake.vplan("validate", "--attach", running, "--requests", "1", "--json", "--", *given)
+    assert other.status == 1
+    assert json.loads(other.out)["verdict"] == "outside"
+
+
+def test_a_server_that_is_not_to_be_asked(fake: Fake, running: str) -> None:
+    refused = fake.vplan("validate", "--attach", running)
+    assert refused.status == 2
+    assert "its key is read from VLLM_API_KEY" in refused.err
+    silent = fake.vplan("validate", "--attach", f"http://127.0.0.1:{free_port()}")
+    assert silent.status == 2
+    assert "no vLLM answers" in silent.err
+    assert "looks like" in fake.vplan("validate", "--attach", "localhost").err
+    assert "nothing of it is chosen" in fake.vplan("validate", "--attach", running, "--keep").err
