@@ -9,6 +9,7 @@ from typing import Final
 from model_cards import CardError, ModelCard
 from model_cards.sources.bundled import open_bundled
 from planner.engine.device import device_facts
+from planner.engine.flags import accepts_flag
 from planner.engine.refusal import RefusalKind
 from planner.engine_config import EngineConfig
 from planner.memory.free_memory import start_margin, taken_at_start
@@ -77,6 +78,10 @@ def _single(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
             break
     if config.kv_cache_dtype == "auto":
         yield "--kv-cache-dtype fp8", replace(given, kv_cache_dtype="fp8")
+    if memory.card.towers and not given.language_model_only:
+        flag = "--language-model-only"
+        if accepts_flag(memory.release, flag):
+            yield f"{flag} (no images)", replace(given, language_model_only=True)
     if not given.enforce_eager:
         yield "--enforce-eager (slower)", replace(given, enforce_eager=True)
     more = 2 * given.tensor_parallel_size

@@ -111,6 +111,13 @@ def test_every_remedy_starts(text: str, rig: str) -> None:
         assert again.starts.answer is Answer.YES, remedy.change
 
 
+def test_without_images_there_is_room() -> None:
+    """A tower of 0.8 GiB and the pass that profiles it, on cards that lack a little."""
+    text = "vllm serve google/gemma-3-27b-it -tp 2 --max-model-len 32768 --quantization fp8"
+    check = checked(f"{text} --gpu-memory-utilization 0.9", "2xcustom:22GiB@900,cc=8.6")
+    assert any(remedy.change.startswith("--language-model-only") for remedy in check.remedies)
+
+
 def test_the_nearest_length_is_what_vllm_would_estimate() -> None:
     """In a pool that is exactly known, the length named is the longest that fits: one more block
     of tokens does not."""
