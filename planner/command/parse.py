@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from planner.command.arguments import read_arguments
+from planner.command.arguments import Given, read_arguments
 from planner.command.invocation import read_invocation, split_text
+from planner.command.lint import lint
 from planner.command.values import human_readable
-from planner.engine.options import has_speculative_key
+from planner.engine.options import has_speculative_method, is_mtp_method
 from planner.engine.releases import Release, find_release
+from planner.engine.replacements import dropped_method
 from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig, whole_numbers
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
@@ -49,6 +49,8 @@ class ServeCommand:
     environ: tuple[tuple[str, str], ...] = ()
     revision: str | None = None
     infers_method: bool = False
+    given: tuple[Given, ...] = ()  # every option, as it was written
+    graph_sizes: tuple[int, ...] = ()  # batch sizes that CUDA graphs are asked for
 
 
 def read_command(words: Sequence[str], release: str | None = None) -> ServeCommand:
@@ -68,25 +70,30 @@ def read_command(words: Sequence[str], release: str | None = None) -> ServeComma
         raise PlanError("the command names no model: vllm serve MODEL ...")
     reader = _Settings(planned)
     config = reader.config(settings)
-    gone = _replaced(arguments.replaced, settings.get("speculative_config"))
+    idle = lint(settings, arguments.given, invocation.variables, planned)
     return ServeCommand(
         model,
         config,
         planned,
-        (*gone, *arguments.findings, *reader.findings),
+        (*arguments.findings, *reader.findings, *idle),
         invocation.environ,
         _text(settings.get("revision")),
         reader.infers_method,
+        tuple(arguments.given),
+        _graph_sizes(settings),
     )
 
 
-def _replaced(names: list[str], settings: Any) -> Iterator[Finding]:
-    """That options are gone, with what to write instead."""
-    if not names:
-        return
-    text = f"{', '.join(names)}: vLLM has had no such options since before 0.8.5"
-    fix = f"--speculative-config {shlex.quote(json.dumps(settings))}"
-    yield Finding("option_gone", Severity.ERROR, text, fix)
+def _graph_sizes(settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Batch sizes that CUDA graphs are asked for, or the largest of them alone."""
+    inside = settings.get("compilation_config")
+    inside = inside if isinstance(inside, Mapping) else {}
+    for name in ("cudagraph_capture_sizes", "cuda_graph_sizes", "max_cudagraph_capture_size"):
+        value = settings.get(name, inside.get(name))
+        sizes = value if isinstance(value, list) else [value]
+        if value is not None and all(str(size).isdigit() for size in sizes):
+            return tuple(int(size) for size in sizes)
+    return ()
 
 
 class _Settings:
@@ -129,14 +136,12 @@ class _Settings:
         return config
 
     def _speculative(self, given: Mapping[str, Any]) -> SpeculativeConfig | None:
-        for key in given:
-            if not has_speculative_key(key, self.release):
-                self._unknown_key(key)
         model, method = _text(given.get("model")), _text(given.get("method"))
         if method is None and model in ("ngram", "[ngram]"):
             method = "ngram"
         if method in ("ngram", "ngram_gpu", "suffix"):
             model = None
+        method = self._plain_method(method)
         if given.get("num_speculative_tokens") is None:
             text = "--speculative-config names no num_speculative_tokens"
             self._note("missing_value", Severity.ERROR, text)
@@ -151,14 +156,16 @@ class _Settings:
             _ranges(given.get("num_speculative_tokens_per_batch_size")),
         )
 
-    def _unknown_key(self, key: str) -> None:
-        """Releases differ in what they do with keys they do not know."""
-        text = f"--speculative-config: vLLM {self.release.name} has no key {key}"
-        ignored = self.release.at_least("0.9.1") and not self.release.at_least("0.16.0")
-        if ignored:
-            self._note("ignored_key", Severity.WARNING, f"{text} and ignores it")
-        else:
-            self._note("unknown_key", Severity.ERROR, text)
+    def _plain_method(self, method: str | None) -> str | None:
+        """A method by the name that is planned for: MTP layers go by their family's name, too."""
+        if method is None:
+            return None
+        if is_mtp_method(method, self.release) and self.release.at_least("0.11.0"):
+            return "mtp"
+        why = dropped_method(method)
+        if why is not None and not has_speculative_method(method, self.release):
+            self._note("no_method", Severity.ERROR, f"speculative method {method}: {why}")
+        return "eagle" if method == "eagle2" else method
 
     def _switches_towers_off(self, name: str, value: Any) -> bool:
         """Whether no images and the like are allowed: then vLLM builds no towers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 _DECIMAL: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -74,3 +75,25 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("JSON") from None
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON in one line."""
+    return json.dumps(value)
+
+
+def nested(keys: list[str], value: Any) -> dict[str, Any]:
+    """`a.b` and a value as `{"a": {"b": value}}`."""
+    for key in reversed(keys[1:]):
+        value = {key: value}
+    return {keys[0]: value}
+
+
+def merged(known: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON objects in one, the second over the first, objects inside of them likewise."""
+    found = dict(known)
+    for key, value in part.items():
+        inner = found.get(key)
+        both = isinstance(inner, dict) and isinstance(value, dict)
+        found[key] = merged(inner, value) if both and isinstance(inner, dict) else value
+    return found
