@@ -8,12 +8,35 @@ from typing import Final
 from planner.errors import PlanError
 
 _LARGEST: Final = 2**31 - 1  # vLLM counts tokens in int32
+_UNITS: Final = {"k": 2**10, "m": 2**20}
 
 
 def check_count(what: str, value: int) -> None:
     """Raises `PlanError` for a number of tokens or requests that no vLLM can count."""
     if not 1 <= value <= _LARGEST:
         raise PlanError(f"{what} must lie between 1 and {_LARGEST:,}; {value} was asked for")
+
+
+def token_count(text: str, what: str = "") -> int:
+    """A number of tokens as people write it: 32768, 32,768, 32k or 0.5m (k = 1024, m = 1024²).
+
+    Contexts are powers of two: who writes 32k means 32768, in whatever case.
+    Raises `PlanError`, which begins with `what` it is for, for anything else.
+    """
+    plain = text.strip().lower().replace(",", "").replace("_", "")
+    unit = _UNITS.get(plain[-1:], 1)
+    number = plain if unit == 1 else plain[:-1].strip()
+    try:
+        if number.isdecimal():
+            return int(number) * unit
+        tokens = float(number) * unit
+    except ValueError:
+        tokens = 0.5
+    if unit == 1 or not tokens.is_integer():
+        about = f"{what}: " if what else ""
+        hint = "one looks like 32768, 32k or 1m"
+        raise PlanError(f"{about}{text.strip()!r} is no number of tokens; {hint}")
+    return int(tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ from model_cards import ModelCard
 from planner.cli.console import fail, print_json, say, say_item
 from planner.cli.format import chance, gib, gib_band, short_band
 from planner.cli.plan_text import print_header, print_plan
+from planner.cli.reasons import print_reasons
 from planner.cli.status import Status
 from planner.engine.releases import Release
 from planner.memory.plan import MemoryPlan
 from planner.recommendation.alternatives import Alternatives, Checkpoint, find_alternatives
 from planner.recommendation.requirements import Requirements
-from planner.recommendation.settle import Settled, Unfit, settle
+from planner.recommendation.search import Search, search
+from planner.recommendation.settle import Settled, Unfit
 from planner.recommendation.speculation import speculation_or_none
 
 
@@ -20,71 +22,59 @@ def print_model_on_rig(
     card: ModelCard, rig: Rig, requirements: Requirements, release: Release, as_json: bool
 ) -> int:
     """The settings of a model, or what would work instead; the exit status."""
-    result = settle(card, rig, requirements, release)
+    found = search(card, rig, requirements, release)
     alternatives = None
-    if isinstance(result, Unfit):
+    if isinstance(found.named, Unfit):
         alternatives = find_alternatives(card, rig, requirements, release)
     if as_json:
-        _print_model_json(rig, requirements, release, result, alternatives)
-        return _status(result)
+        from planner.recommendation.report import model_on_rig_report
+
+        print_json(model_on_rig_report(found, rig, release, alternatives))
+        return _status(found)
     print_header(rig, requirements, release)
-    if isinstance(result, Settled):
-        say(f"{card.model_id} ({card.format_kind})", style="bold")
-        print_plan(result, speculation_or_none(result, requirements))
-        if not result.sure:
-            starts = result.memory.starts
-            risk = chance(starts.chance_of_refusal)
-            fail(f"{card.model_id} may not start on {rig.spec} ({risk}): {starts.reason}")
-        return _status(result)
-    assert alternatives is not None
-    _print_unfit(card, result, alternatives)
-    missing = f"{gib(result.excess_bytes)} GiB are missing on each GPU"
-    too_large = result.nearest is not None and _is_too_large(result.nearest)
-    reason = missing if too_large else result.reason
-    fail(f"{card.model_id} does not fit {rig.spec} as asked: {reason}")
-    return Status.NO
+    if found.pick is not None and _answers(found):
+        say(found.pick.name, style="bold")
+        print_plan(found.pick.settled, speculation_or_none(found.pick.settled, requirements))
+        print_reasons(found, rig)
+    elif isinstance(found.named, Settled):
+        _print_unsure(found, found.named, rig)
+    else:
+        assert alternatives is not None
+        _print_unfit(card, found, found.named, alternatives, rig)
+    return _status(found)
 
 
-def _status(result: Settled | Unfit) -> Status:
-    if isinstance(result, Unfit):
+def _answers(found: Search) -> bool:
+    """Whether the pick is an answer to the question: what was named, or the best for a purpose."""
+    return found.requirements.objective is not None or found.pick_is_named
+
+
+def _status(found: Search) -> Status:
+    if found.pick is not None and _answers(found):
+        return Status.YES
+    if isinstance(found.named, Unfit) or found.named.sure:
         return Status.NO
-    return Status.YES if result.sure else Status.RISKY
+    return Status.RISKY
 
 
-def _print_model_json(
-    rig: Rig,
-    requirements: Requirements,
-    release: Release,
-    result: Settled | Unfit,
-    alternatives: Alternatives | None,
+def _print_unsure(found: Search, named: Settled, rig: Rig) -> None:
+    """The checkpoint as it may work, or works too slowly, and what does."""
+    card, starts = named.memory.card, named.memory.starts
+    say(f"{card.model_id} ({card.format_kind})", style="bold")
+    print_plan(named)
+    if found.pick is not None:
+        say(f"\nThis works: {found.pick.name}, {found.pick.pace:.0f} tok/s")
+    if not named.sure:
+        risk = chance(starts.chance_of_refusal)
+        fail(f"{card.model_id} may not start on {rig.spec} ({risk}): {starts.reason}")
+    else:
+        reasons = [r.reason for r in found.rejected if r.variant.model_id == card.model_id]
+        fail(f"{card.model_id} on {rig.spec}: {reasons[0] if reasons else 'does not do as asked'}")
+
+
+def _print_unfit(
+    card: ModelCard, search_: Search, result: Unfit, alternatives: Alternatives, rig: Rig
 ) -> None:
-    from planner.report import (
-        ModelOnRigReport,
-        PlanReport,
-        RigReport,
-        SpeculationAdvice,
-        alternative_reports,
-        workload_report,
-    )
-
-    unfit = result if isinstance(result, Unfit) else None
-    choice = speculation_or_none(result, requirements) if isinstance(result, Settled) else None
-    print_json(
-        ModelOnRigReport(
-            vllm=release.name,
-            rig=RigReport.of(rig),
-            workload=workload_report(requirements),
-            fits=unfit is None,
-            reason=unfit.reason if unfit is not None else None,
-            excess_bytes=unfit.excess_bytes if unfit is not None else 0,
-            plan=PlanReport.of(result) if isinstance(result, Settled) else None,
-            alternatives=alternative_reports(alternatives) if alternatives is not None else [],
-            speculation=SpeculationAdvice.of(choice) if choice is not None else None,
-        )
-    )
-
-
-def _print_unfit(card: ModelCard, result: Unfit, alternatives: Alternatives) -> None:
     say(f"{card.model_id} ({card.format_kind}) does not fit", style="bold")
     nearest = result.nearest
     if nearest is not None and _is_too_large(nearest):
@@ -110,9 +100,16 @@ def _print_unfit(card: ModelCard, result: Unfit, alternatives: Alternatives) -> 
     if not found:
         say_item("nothing among its known checkpoints, on up to 16 of these GPUs")
     works = [c for c in alternatives.checkpoints if isinstance(c.result, Settled)]
-    if works and isinstance(works[0].result, Settled):
+    if search_.pick is not None:
+        say(f"\n{search_.pick.name} on this hardware:", style="bold")
+        print_plan(search_.pick.settled)
+        print_reasons(search_, rig)
+    elif works and isinstance(works[0].result, Settled):
         say(f"\n{works[0].card.model_id} on this hardware:", style="bold")
         print_plan(works[0].result)
+    missing = f"{gib(result.excess_bytes)} GiB are missing on each GPU"
+    reason = missing if nearest is not None and _is_too_large(nearest) else result.reason
+    fail(f"{card.model_id} does not fit {rig.spec} as asked: {reason}")
 
 
 def _is_too_large(nearest: MemoryPlan) -> bool:

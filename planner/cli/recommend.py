@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,10 @@ from planner.cli.export import FORCE_HELP, FORMAT_HELP, JSON, OUTPUT_HELP, print
 from planner.cli.status import Status
 from planner.engine.releases import Release, find_release
 from planner.errors import PlanError
+from planner.recommendation.licences import ANY_LICENCE, Licences
 from planner.recommendation.rank import recommend as rank
-from planner.recommendation.requirements import Requirements
-from planner.workload import USE_CASES, Workload, use_case_workload
+from planner.recommendation.requirements import Objective, Requirements
+from planner.workload import USE_CASES, Workload, token_count, use_case_workload
 
 
 def recommend(
@@ -33,8 +35,8 @@ def recommend(
         typer.Option("--model", "-m", help="A Hub id or a folder; all known models if left out."),
     ] = None,
     context: Annotated[
-        int | None,
-        typer.Option("--context", "-c", help="Tokens one request may grow to."),
+        str | None,
+        typer.Option("--context", "-c", help="Tokens one request may grow to: 16384, 32k, 1m."),
     ] = None,
     concurrency: Annotated[
         int | None,
@@ -47,10 +49,31 @@ def recommend(
         ),
     ] = None,
     prompt_tokens: Annotated[
-        int | None, typer.Option(help="Prompt length, instead of the use case's.")
+        str | None, typer.Option(help="Prompt length, instead of the use case's.")
     ] = None,
     output_tokens: Annotated[
-        int | None, typer.Option(help="Answer length, instead of the use case's.")
+        str | None, typer.Option(help="Answer length, instead of the use case's.")
+    ] = None,
+    optimize: Annotated[
+        str | None,
+        typer.Option(
+            "--optimize",
+            help="balanced, latency, throughput, context or quality; also picks among the "
+            "checkpoints of a named model.",
+        ),
+    ] = None,
+    min_tokens_per_second: Annotated[
+        float | None,
+        typer.Option(help="The least for each user; 15 for models that are not named."),
+    ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--licence", "--license", help='Only these: "apache-2.0,mit", or "open" for such.'
+        ),
+    ] = None,
+    max_price: Annotated[
+        float | None, typer.Option(help="US dollars an hour, where vplan is to find the GPUs.")
     ] = None,
     free_memory: Annotated[
         str | None, typer.Option(help='What is free on each GPU, for example "21GiB".')
@@ -69,7 +92,6 @@ def recommend(
             "says otherwise."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="Rows of the ranking.")] = 12,
     revision: Annotated[
         str | None, typer.Option(help="The model's branch, tag or commit; also ID@REVISION.")
     ] = None,
@@ -77,6 +99,13 @@ def recommend(
         bool,
         typer.Option("--trust-remote-code", help="Let vLLM run code of the model's repository."),
     ] = False,
+    limit: Annotated[int, typer.Option(help="Rows of the ranking.")] = 8,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every model that works, not one of each family.")
+    ] = False,
+    why: Annotated[
+        str | None, typer.Option("--why", help="Say why a model is not in the ranking, or where.")
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     validate: Annotated[
         bool,
@@ -93,6 +122,7 @@ def recommend(
     and --model: the settings for that model. With --model alone: on this machine's GPUs, or if
     there are none, which GPU it needs.
     """
+    length = token_count(context, "--context") if context is not None else None
     wanted = target(format, output, force=force, as_json=as_json)
     if plan is not None:
         from planner.plan_file import read_plan
@@ -101,43 +131,63 @@ def recommend(
         gpu, model, vllm_version = gpu or file.gpu, model or file.model, vllm_version or file.vllm
         use_case = file.use_case if use_case is None else use_case
         concurrency = file.concurrency if concurrency is None else concurrency
-        context = file.context if context is None else context
+        length = file.context if length is None else length
     use_case = "chat" if use_case is None else use_case
     concurrency = 1 if concurrency is None else concurrency
     release = find_release(vllm_version)
     typical = use_case_workload(use_case, concurrency)
     workload = Workload(
-        prompt_tokens if prompt_tokens is not None else typical.prompt_tokens,
-        output_tokens if output_tokens is not None else typical.output_tokens,
+        _tokens(prompt_tokens, "--prompt-tokens", typical.prompt_tokens),
+        _tokens(output_tokens, "--output-tokens", typical.output_tokens),
         concurrency,
     )
     if model is None and (revision is not None or trust_remote_code):
         raise PlanError("--revision and --trust-remote-code are about a model: give it, --model")
-    requirements = Requirements(workload, use_case, context, trust_remote_code)
+    if model is not None and (everything or why is not None):
+        raise PlanError("--all and --why are about the ranking: leave --model out")
+    requirements = Requirements(
+        workload,
+        use_case,
+        length,
+        trust_remote_code,
+        Objective.named(optimize) if optimize is not None else None,
+        min_tokens_per_second,
+        Licences.named(licence) if licence is not None else ANY_LICENCE,
+    )
     rig = _rig(gpu, model, free_memory, reserve)
     card = open_card(model, revision=revision, offline=offline) if model is not None else None
+    if max_price is not None and (card is None or rig is not None):
+        raise PlanError("--max-price is for finding GPUs: give --model and no --gpu")
+    if card is not None and not requirements.licences.allow(card.license):
+        raise PlanError(f"the licence of {card.model_id} is {card.license or 'not known'}")
+    question = _Question(card, rig, requirements, release, limit, everything, why, max_price)
     if validate:
         if wanted is not None and (wanted.format != JSON or wanted.path is not None):
             raise PlanError("--validate runs the command: it goes with neither --format nor -o")
-        return _validated(card, rig, requirements, release, limit, gpu, as_json=wanted is not None)
+        return _validated(question, gpu, as_json=wanted is not None)
     if wanted is not None and wanted.format != JSON:
         from planner.cli.recommended import put_out
 
         return put_out(wanted, card, rig, requirements, release)
     with printed_to(wanted):
-        return _answer(card, rig, requirements, release, limit, as_json=wanted is not None)
+        return _answer(question, as_json=wanted is not None)
 
 
-def _validated(
-    card: ModelCard | None,
-    rig: Rig | None,
-    requirements: Requirements,
-    release: Release,
-    limit: int,
-    gpu: str | None,
-    *,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked; without a card for a ranking, without a rig for one that serves the card."""
+
+    card: ModelCard | None
+    rig: Rig | None
+    requirements: Requirements
+    release: Release
+    limit: int
+    everything: bool
+    why: str | None
+    max_price: float | None
+
+
+def _validated(question: _Question, gpu: str | None, *, as_json: bool) -> int:
     """Print the answer, then launch its command, or that of the best; the launch's exit status."""
     from planner.cli.validate import Options, validate_model
 
@@ -145,38 +195,43 @@ def _validated(
     if options.gpu not in ("auto", "cpu"):
         raise PlanError(f"--validate launches on this machine: --gpu auto or cpu, not {gpu}")
     if not as_json:
-        _answer(card, rig, requirements, release, limit, as_json=False)
+        _answer(question, as_json=False)
+    card, rig = question.card, question.rig
     if card is None:
         assert rig is not None
-        choices = rank(rig, requirements, vllm=release, limit=1).choices
+        choices = rank(rig, question.requirements, vllm=question.release, limit=1).choices
         if not choices:
             return Status.NO
         card = choices[0].settled.memory.card
-    return validate_model(card, requirements, options)
+    return validate_model(card, question.requirements, options)
 
 
-def _answer(
-    card: ModelCard | None,
-    rig: Rig | None,
-    requirements: Requirements,
-    release: Release,
-    limit: int,
-    *,
-    as_json: bool,
-) -> int:
+def _answer(question: _Question, *, as_json: bool) -> int:
     """Print the answer to the question that is asked; the exit status."""
-    if card is None:
-        from planner.cli.ranking import print_ranking
+    card, rig = question.card, question.rig
+    requirements, release = question.requirements, question.release
+    if card is not None and rig is not None:
+        from planner.cli.model_on_rig import print_model_on_rig
 
-        assert rig is not None
-        return print_ranking(rank(rig, requirements, vllm=release, limit=limit), as_json)
-    if rig is None:
+        return print_model_on_rig(card, rig, requirements, release, as_json)
+    if card is not None:
         from planner.cli.which_rig import print_rigs_for
 
-        return print_rigs_for(card, requirements, release, as_json)
-    from planner.cli.model_on_rig import print_model_on_rig
+        return print_rigs_for(card, requirements, release, as_json, question.max_price)
+    assert rig is not None
+    if question.why is not None:
+        from planner.cli.why import print_why
 
-    return print_model_on_rig(card, rig, requirements, release, as_json)
+        return print_why(question.why, rig, requirements, release, as_json)
+    from planner.cli.ranking import print_ranking
+
+    limit, everything = question.limit, question.everything
+    found = rank(rig, requirements, vllm=release, limit=limit, everything=everything)
+    return print_ranking(found, as_json)
+
+
+def _tokens(text: str | None, option: str, typical: int) -> int:
+    return typical if text is None else token_count(text, option)
 
 
 def _rig(

@@ -14,7 +14,8 @@ from planner.engine.releases import Release
 from planner.errors import PlanError
 from planner.recommendation.rank import recommend as rank
 from planner.recommendation.requirements import Requirements
-from planner.recommendation.settle import Settled, settle
+from planner.recommendation.search import search
+from planner.recommendation.settle import Settled, Unfit, settle
 
 
 def put_out(
@@ -28,7 +29,7 @@ def put_out(
     if rig is None:
         raise PlanError(f"--format {wanted.format} is a launch on certain hardware: give it, --gpu")
     if card is not None:
-        result = settle(card, rig, requirements, release)
+        result = _answer(card, rig, requirements, release)
         if not isinstance(result, Settled):
             fail(f"{card.model_id} does not fit {rig.spec} as asked: {result.reason}")
             return Status.NO
@@ -38,6 +39,16 @@ def put_out(
         fail(f"no known model fits {rig.spec}")
         return Status.NO
     return _put_out(wanted, choices[0].settled)
+
+
+def _answer(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> Settled | Unfit:
+    """The model as it was named, or the checkpoint that serves an objective best."""
+    if requirements.objective is not None:
+        found = search(card, rig, requirements, release)
+        return found.pick.settled if found.pick is not None else found.named
+    return settle(card, rig, requirements, release)
 
 
 def _put_out(wanted: Target, settled: Settled) -> int:

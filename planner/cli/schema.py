@@ -13,8 +13,8 @@ def schema(
     report: Annotated[
         str | None,
         typer.Argument(
-            help="ranking, model-on-rig, rigs, check, diagnosis, validation, calibration, gpus, "
-            "models, search or speculation; else all."
+            help="ranking, model-on-rig, placing, rigs, check, diagnosis, validation, calibration, "
+            "gpus, models, search or speculation; else all."
         ),
     ] = None,
 ) -> None:
@@ -27,11 +27,14 @@ def schema(
     from planner.launch.calibration_report import CalibrationReport
     from planner.launch.log_report import DiagnosisReport
     from planner.launch.report import ValidationReport
+    from planner.recommendation.report import ModelSearchReport, PlacingReport
     from planner.report import REPORTS
     from planner.speculation_report import SpeculationReport
 
     reports: dict[str, type[BaseModel]] = {
         **REPORTS,
+        "model-on-rig": ModelSearchReport,
+        "placing": PlacingReport,
         "check": CheckReport,
         "diagnosis": DiagnosisReport,
         "validation": ValidationReport,

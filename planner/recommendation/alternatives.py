@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hardware_db import Rig, find_rig
+from hardware_db import Rig
 from model_cards import CardError, ModelCard
 from model_cards.sources.bundled import open_bundled
 from planner.engine.releases import Release
+from planner.recommendation.larger import twice
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, Unfit, settle
 from planner.recommendation.variants import base_id, checkpoint_ids
 
 _SHORTEST_CONTEXT = 1024
-_MOST_GPUS = 16
+_MOST_GPUS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +101,11 @@ def _one_of_each_format(checkpoints: list[Checkpoint], asked: Requirements) -> l
 def _on_more_gpus(
     card: ModelCard, rig: Rig, requirements: Requirements, release: Release
 ) -> tuple[str, Settled] | None:
-    """The smallest power-of-two number of the same GPU in one machine that serves it."""
-    slot = rig.smallest
-    count = 2
-    while count <= len(rig.devices):
-        count *= 2
-    while count <= _MOST_GPUS:
-        spec = f"{count}x{slot.gpu.slug}"
-        larger = replace(rig, nodes=1, devices=(slot,) * count, spec=spec, notes=())
-        if len(rig.devices) == 1 and slot.gpu.vendor not in ("custom", "cpu"):
-            larger = find_rig(spec)
+    """The smallest rig of the same GPUs, doubled and doubled again, that serves it."""
+    larger = twice(rig)
+    while larger is not None and larger.gpu_count <= _MOST_GPUS:
         result = settle(card, larger, requirements, release)
         if isinstance(result, Settled) and result.sure:
-            return spec, result
-        count *= 2
+            return larger.spec, result
+        larger = twice(larger)
     return None

@@ -47,9 +47,11 @@ class Quality:
     evidence: str
     newest_evidence: str | None
 
-    def tied_with(self, other: Quality) -> bool:
-        """Whether the two cannot be told apart: less than their joint standard error."""
-        return abs(self.score - other.score) < hypot(self.error, other.error)
+    def tied_with(self, other: Quality, width: float = 1.0) -> bool:
+        """Whether the two cannot be told apart: less than `width` joint standard errors."""
+        return self is other or abs(self.score - other.score) < width * hypot(
+            self.error, other.error
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,23 +127,45 @@ def base_of() -> dict[str, str]:
     return {line["id"].lower(): line["of"] for line in _lines()[1:] if "of" in line}
 
 
-def quantized(quality: Quality, weight_format: str, parameters: int) -> Quality:
-    """The score of a copy in a weight format, as `ModelCard.format_kind` names it."""
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Points that a weight format costs, from published pairs, and their error."""
+
+    points: float
+    error: float
+
+
+NO_LOSS: Final = Loss(0.0, 0.0)
+
+
+def format_loss(weight_format: str, parameters: int) -> Loss:
+    """What a copy in a weight format, as `ModelCard.format_kind` names it, loses."""
     if weight_format not in _PENALTY:
-        return quality
+        return NO_LOSS
     table = _lines()[0]["penalties"][_PENALTY[weight_format]]
     band = next((name for limit, name in _BANDS if parameters < limit), ">=80B")
     points, low, high = table.get(band, table["all"])
-    error = hypot(quality.error, (high - low) / 2)
+    error = (high - low) / 2
     if weight_format == "int4":
         error = hypot(error, _INT4_EXTRA_ERROR)
-    return Quality(
-        quality.score - max(0.0, points),
-        error,
-        quality.mode,
-        quality.evidence,
-        quality.newest_evidence,
-    )
+    return Loss(max(0.0, points), error)
+
+
+def quantized(quality: Quality, loss: Loss) -> Quality:
+    """The score of a copy that loses so much."""
+    error = hypot(quality.error, loss.error)
+    return replace(quality, score=quality.score - loss.points, error=error)
+
+
+_SUFFIX: Final = re.compile(r"-(?:it|instruct|chat|thinking|base|bf16|reasoning|\d{4})(?=-|$)")
+
+
+def family(model_id: str) -> str:
+    """A model's series whatever its task: Qwen3-4B-Thinking-2507 and Qwen3-32B are both Qwen3."""
+    name = series(model_id)
+    while (shorter := _SUFFIX.sub("", name)) != name:
+        name = shorter
+    return name
 
 
 def series(model_id: str) -> str:

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import hypot
 from typing import Final
 
 from hardware_db import Rig
-from model_cards import CardError, ModelCard
-from model_cards.sources.bundled import open_bundled
-from planner.engine.device import device_facts
+from model_cards import ModelCard
 from planner.engine.releases import Release, find_release
-from planner.engine.rules import is_emulated
 from planner.errors import PlanError
 from planner.quantity import Quantity
-from planner.recommendation.quality import Quality, RatedModel, quantized, rated_models, series
-from planner.recommendation.requirements import Requirements
-from planner.recommendation.settle import Settled, settle
-from planner.recommendation.variants import (
-    SMALLEST_BYTES,
-    checkpoint_ids,
-    least_bytes,
-    usual_format,
+from planner.recommendation.quality import (
+    Quality,
+    RatedModel,
+    family,
+    quantized,
+    rated_models,
+    series,
 )
+from planner.recommendation.requirements import PLEASANT_PACE, Objective, Requirements
+from planner.recommendation.search import (
+    Candidate,
+    Rejected,
+    choose,
+    variant_candidates,
+    worth_looking_at,
+)
+from planner.recommendation.settle import Settled
+from planner.recommendation.variants import SMALLEST_BYTES, checkpoint_ids, variants
 
-# A checkpoint that loses no more than this many points is as good as the original.
-_AS_GOOD_POINTS: Final = 0.3
 # So many models are looked at however few are shown, so that the order does not depend on that.
-_FEWEST: Final = 12
+_FEWEST: Final = 8
 # Share of the joint error of two models of a series that tells them apart.
 _SIBLING_ERROR: Final = 0.5
-# Slower than people read, a model of a series does not stand before its smaller siblings.
-_READING_PACE: Final = 10.0  # tokens/s
+# Joint errors within which models count as equals. Who asks for speed or context gives up some
+# quality for it, but not any.
+_TIED: Final = {
+    Objective.BALANCED: 1.0,
+    Objective.QUALITY: 0.0,
+    Objective.LATENCY: 2.0,
+    Objective.THROUGHPUT: 2.0,
+    Objective.CONTEXT: 2.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +50,40 @@ class Choice:
     """One model on the rig: its best checkpoint with the best settings."""
 
     base_id: str
-    card: ModelCard
+    candidate: Candidate
     quality: Quality
     released: str
-    settled: Settled
-    seconds_per_answer: Quantity | None  # thinking counted where the scored mode thinks
     tier: int  # 1 is best; models of one tier cannot be told apart by quality
+
+    @property
+    def card(self) -> ModelCard:
+        """The model as it is served."""
+        return self.candidate.settled.memory.card
+
+    @property
+    def settled(self) -> Settled:
+        """Its settings."""
+        return self.candidate.settled
+
+    @property
+    def seconds_per_answer(self) -> Quantity | None:
+        """Predicted time for one answer, thinking counted where the scored mode thinks."""
+        return self.settled.seconds_per_answer
 
     @property
     def model_id(self) -> str:
         """The checkpoint to serve."""
         return self.card.model_id
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A rated model that is not in the ranking: why, by checkpoint where any was looked at."""
+
+    model_id: str
+    parameters: int
+    reason: str
+    rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,40 +102,69 @@ def recommend(
     requirements: Requirements,
     *,
     vllm: str | Release | None = None,
-    limit: int = 12,
+    limit: int = 8,
+    everything: bool = False,
 ) -> Recommendation:
-    """The best models for `rig`.
+    """The best models for `rig`, one of each family, or with `everything` all that work.
 
-    Ordered by quality; where that cannot tell models apart, by predicted seconds for an answer,
-    then by date. Raises `PlanError` if the rig's memory is not known.
+    Ordered by quality; where that cannot tell models apart, by what the objective is about
+    (balanced: predicted seconds for an answer), then by date. Raises `PlanError` if the rig's
+    memory is not known.
     """
     if limit < 1:
         raise PlanError(f"limit must be at least 1; {limit} was asked for")
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
-    room = _room(rig)
+    aim = requirements.aim
     found: list[Choice] = []
-    misses: list[tuple[int, str, str]] = []
+    misses: list[Miss] = []
     for model in _by_quality(requirements.use_case):
-        if len(found) >= max(limit, _FEWEST) and not _rivals(model, found, requirements):
-            break
-        if model.total_parameters * SMALLEST_BYTES > room:
+        if not everything and not _matters(model, found, requirements, max(limit, _FEWEST)):
             continue
         choice = best_checkpoint(model, rig, requirements, release)
         if isinstance(choice, Choice):
             found.append(choice)
-        elif choice is not None:
-            misses.append((model.total_parameters, model.model_id, choice))
-    smallest = min(misses)[1:] if misses and not found else None
-    return Recommendation(rig, requirements, release, in_tiers(found)[:limit], smallest)
+        else:
+            misses.append(choice)
+    smallest = min(misses, key=lambda miss: (miss.parameters, miss.model_id), default=None)
+    return Recommendation(
+        rig,
+        requirements,
+        release,
+        in_tiers(found, aim) if everything else in_tiers(leaders(found, aim), aim)[:limit],
+        (smallest.model_id, smallest.reason) if smallest is not None and not found else None,
+    )
 
 
-def _rivals(model: RatedModel, found: list[Choice], requirements: Requirements) -> bool:
-    """Whether a model may be as good as the best found, so that speed would decide."""
-    best = max((choice.quality for choice in found), key=lambda quality: quality.score)
-    return model.quality(requirements.use_case).tied_with(best)
+def leaders(choices: Iterable[Choice], aim: Objective) -> tuple[Choice, ...]:
+    """The one of each family to show: of those as good as its best, what the aim prefers."""
+    families: dict[str, list[Choice]] = {}
+    for choice in choices:
+        families.setdefault(family(choice.base_id), []).append(choice)
+    first = []
+    for members in families.values():
+        best = max((choice.quality for choice in members), key=lambda quality: quality.score)
+        equals = [c for c in members if not _tells_apart(best, c.quality, aim)]
+        first.append(min(equals, key=lambda choice: _preference(choice, aim)))
+    return tuple(first)
 
 
-def _room(rig: Rig) -> int:
+def _matters(model: RatedModel, found: list[Choice], requirements: Requirements, rows: int) -> bool:
+    """Whether a model, no better than those found before it, may change so many first rows."""
+    aim, quality = requirements.aim, model.quality(requirements.use_case)
+    known = family(model.model_id)
+    members = [choice.quality for choice in found if family(choice.base_id) == known]
+    if members:
+        best = max(members, key=lambda each: each.score)
+        return not _tells_apart(best, quality, aim)
+    ordered = in_tiers(leaders(found, aim), aim)
+    if len(ordered) < rows:
+        return True
+    last = [choice.quality for choice in ordered if choice.tier == ordered[rows - 1].tier]
+    best = max(last, key=lambda each: each.score)
+    return quality.tied_with(best, _TIED[aim])
+
+
+def room(rig: Rig) -> int:
     """Bytes of all GPUs together, each counted as the smallest."""
     gpu, memory = rig.smallest.gpu, rig.smallest.total_bytes
     if memory is None:
@@ -122,116 +184,99 @@ def _by_quality(use_case: str) -> list[RatedModel]:
 
 def best_checkpoint(
     model: RatedModel, rig: Rig, requirements: Requirements, release: Release
-) -> Choice | str | None:
-    """The checkpoint of a model to run on the rig.
+) -> Choice | Miss:
+    """The checkpoint of a model to run on the rig, else why there is none.
 
-    Of those that work, the best; one that loses next to nothing by quantization wins if it is
-    faster. A reason if none works, None if none is known.
+    Slower than what was asked for, or than `PLEASANT_PACE`, counts as not working.
     """
-    reason: str | None = None
-    works: list[Choice] = []
-    for card in _cards(model, _room(rig)):
-        if is_emulated(card, device_facts(rig.smallest.gpu)):
-            reason = f"vLLM only emulates {card.format_kind} on this GPU"
-            continue
-        quality = quantized(
-            model.quality(requirements.use_case), card.format_kind, model.total_parameters
+    name, parameters = model.model_id, model.total_parameters
+    least = parameters * SMALLEST_BYTES
+    if least > room(rig):
+        reason = (
+            f"{parameters / 1e9:.0f}B parameters take {least / 2**30:.0f} GiB at 4 bits, "
+            f"{room(rig) / 2**30:.0f} GiB are there"
         )
-        if works and quality.score < max(c.quality.score for c in works) - _AS_GOOD_POINTS:
+        return Miss(name, parameters, reason)
+    if requirements.min_tokens_per_second is None:
+        requirements = replace(requirements, min_tokens_per_second=PLEASANT_PACE)
+    quality = model.quality(requirements.use_case)
+    aim = requirements.aim
+    rejected: list[Rejected] = []
+    works: list[Candidate] = []
+    licence: str | None = None
+    for variant in variants(name, rig):
+        card = variant.card
+        if not requirements.licences.allow(card.license):
+            licence = card.license or "not known"
+            continue
+        if not worth_looking_at(variant.loss, works, aim):
             continue  # a better one works already
-        thinks = quality.mode == "thinking"
-        asked = requirements.thinking(card) if thinks else requirements
-        settled = settle(card, rig, asked, release)
-        if not isinstance(settled, Settled):
-            reason = settled.reason
-            continue
-        if not settled.sure:
-            reason = settled.memory.starts.reason
-            continue
-        answer = _seconds(settled)
-        works.append(Choice(model.model_id, card, quality, model.released, settled, answer, 0))
-    if not works:
-        return reason
-    best = max(choice.quality.score for choice in works)
-    as_good = [c for c in works if c.quality.score >= best - _AS_GOOD_POINTS]
-    return max(as_good, key=_throughput)
+        asked = requirements.thinking(card) if quality.mode == "thinking" else requirements
+        found = variant_candidates(variant, rig, asked, release)
+        if isinstance(found, Rejected):
+            rejected.append(found)
+        else:
+            works.append(found[0])
+    best = choose(works, aim)
+    if best is not None:
+        score = quantized(quality, best.variant.loss)
+        return Choice(name, best, score, model.released, 0)
+    if licence is not None and not rejected:
+        return Miss(name, parameters, f"its licence is {licence}")
+    if not rejected:
+        known = bool(checkpoint_ids(name))
+        reason = "no checkpoint that could fit is bundled" if known else "its config is not bundled"
+        return Miss(name, parameters, reason)
+    return Miss(name, parameters, rejected[-1].reason, tuple(rejected))
 
 
-def _cards(model: RatedModel, room: int) -> list[ModelCard]:
-    """Cards of a model's checkpoints, one of each format: modelled before estimated ones.
-
-    Without those whose weights alone take more than `room`.
-    """
-    by_kind: dict[str, ModelCard] = {}
-    for model_id in checkpoint_ids(model.model_id):
-        if model.total_parameters * least_bytes(model_id) > room:
-            continue
-        if usual_format(model_id) in by_kind:  # no better than what is held
-            continue
-        try:
-            card = open_bundled(model_id)
-        except CardError:
-            continue
-        if card is None:
-            continue
-        held = by_kind.get(card.format_kind)
-        if held is None or (card.exact and not held.exact):
-            by_kind[card.format_kind] = card
-    order = ("16bit", "fp8", "w8a8", "int8", "mxfp4", "nvfp4", "int4")
-    return sorted(by_kind.values(), key=lambda card: order.index(card.format_kind))
-
-
-def _throughput(choice: Choice) -> float:
-    speed = choice.settled.speed
-    return speed.total.value if speed is not None else -choice.card.weight_bytes
-
-
-def _seconds(settled: Settled) -> Quantity | None:
-    """Predicted time for one answer, thinking included."""
-    speed = settled.speed
-    if speed is None:
-        return None
-    seconds = speed.tpot.times(speed.workload.output_tokens)
-    return seconds + speed.ttft if speed.ttft is not None else seconds
-
-
-def in_tiers(choices: Iterable[Choice]) -> tuple[Choice, ...]:
-    """Choices by tier: everything tied with the best of what is left; inside, fastest first."""
+def in_tiers(choices: Iterable[Choice], aim: Objective = Objective.BALANCED) -> tuple[Choice, ...]:
+    """Choices by tier: everything tied with the best of what is left; inside, as the aim has it."""
     left = sorted(choices, key=lambda choice: -choice.quality.score)
     ordered: list[Choice] = []
-    tier = 0
+    tier, width = 0, _TIED[aim]
     while left:
         tier += 1
         best = left[0].quality
-        tied = [choice for choice in left if choice.quality.tied_with(best)]
-        left = [choice for choice in left if not choice.quality.tied_with(best)]
-        ordered += [replace(choice, tier=tier) for choice in _fastest_first(tied)]
+        tied = [choice for choice in left if choice.quality.tied_with(best, width)]
+        left = [choice for choice in left if choice not in tied]
+        ordered += [replace(choice, tier=tier) for choice in _preferred_first(tied, aim)]
     return tuple(ordered)
 
 
-def _fastest_first(tied: list[Choice]) -> list[Choice]:
-    """Choices of one tier, the fastest first, but none before a sibling that is clearly better."""
+def _preferred_first(tied: list[Choice], aim: Objective) -> list[Choice]:
+    """Choices of one tier, but none before a sibling that is clearly better."""
     ordered: list[Choice] = []
-    for choice in sorted(tied, key=_preference):
-        better = [c for c in tied if c not in ordered and _clearly_better(c, choice)]
-        ordered += sorted(better, key=_preference)
+    for choice in sorted(tied, key=lambda each: _preference(each, aim)):
+        if aim is Objective.BALANCED:
+            better = [c for c in tied if c not in ordered and _clearly_better(c, choice)]
+            ordered += sorted(better, key=lambda each: _preference(each, aim))
         if choice not in ordered:
             ordered.append(choice)
     return ordered
 
 
 def _clearly_better(choice: Choice, other: Choice) -> bool:
-    """Whether a model of the same series is better: most of the two errors is one and the same."""
-    if series(choice.base_id) != series(other.base_id):
-        return False
-    joint = hypot(choice.quality.error, other.quality.error)
-    speed = choice.settled.speed
-    usable = speed is None or speed.per_user.value >= _READING_PACE
-    return usable and choice.quality.score - other.quality.score > _SIBLING_ERROR * joint
+    """Whether a model of the same series is better."""
+    same = series(choice.base_id) == series(other.base_id)
+    return same and _tells_apart(choice.quality, other.quality, Objective.BALANCED)
 
 
-def _preference(choice: Choice) -> tuple[float, str, str]:
-    seconds = choice.seconds_per_answer
+def _tells_apart(better: Quality, worse: Quality, aim: Objective) -> bool:
+    """Whether siblings differ in quality: most of their two errors is one and the same."""
+    width = _SIBLING_ERROR * _TIED[aim]
+    return better.score > worse.score and not better.tied_with(worse, width)
+
+
+def _preference(choice: Choice, aim: Objective) -> tuple[float, str, str]:
+    """Less is better: what the aim counts, then the older, then the name."""
     newest_first = "".join(chr(255 - ord(letter)) for letter in choice.released)
-    value = seconds.value if seconds is not None else float("inf")
+    settled = choice.settled
+    value = float("inf")
+    if aim is Objective.CONTEXT:
+        value = -float(settled.memory.config.max_model_len)
+    elif aim is Objective.THROUGHPUT and settled.speed is not None:
+        value = -settled.speed.total.value
+    elif choice.seconds_per_answer is not None:
+        value = choice.seconds_per_answer.value
     return value, newest_first, choice.model_id

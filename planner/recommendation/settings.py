@@ -19,11 +19,14 @@ from planner.engine.flags import accepts_flag
 from planner.engine.releases import Release
 from planner.engine_config import EngineConfig
 from planner.memory.free_memory import start_margin, taken_at_start
+from planner.memory.plan import MemoryPlan
+from planner.recommendation.layouts import Layout
 from planner.recommendation.requirements import Requirements
 
 # Request limits tried in order, where vLLM's own default leaves too little cache.
 _SEQUENCE_LIMITS: Final = (64, 16)
 _RAISED_UTILIZATION: Final = 0.95
+_LARGE_BATCH: Final = 8192  # tokens; vLLM's own default on large GPUs
 _SMALLEST_SHARE: Final = 0.1
 _START_RISK: Final = 0.02  # chance that less is free at the start than is asked for
 
@@ -35,26 +38,28 @@ def usual_settings(
     rig: Rig,
     requirements: Requirements,
     release: Release,
-    tensor: int,
-    pipeline: int,
+    layout: Layout,
 ) -> Settings:
     """vLLM's defaults for what is asked, and the reasons of the settings."""
     context = requirements.context_for(card)
     reasons = {"max_model_len": _length_reason(card, requirements, context)}
-    if tensor > 1:
-        reasons["tensor_parallel_size"] = f"splits every layer over {tensor} GPUs"
-    if pipeline > 1:
-        reasons["pipeline_parallel_size"] = f"splits the layers into {pipeline} stages"
+    if layout.tensor > 1:
+        reasons["tensor_parallel_size"] = f"splits every layer over {layout.tensor} GPUs"
+    if layout.pipeline > 1:
+        reasons["pipeline_parallel_size"] = f"splits the layers into {layout.pipeline} stages"
+    if layout.data > 1:
+        reasons["data_parallel_size"] = f"{layout.data} replicas share the requests"
     config = EngineConfig(
-        tensor_parallel_size=tensor,
-        pipeline_parallel_size=pipeline,
+        tensor_parallel_size=layout.tensor,
+        pipeline_parallel_size=layout.pipeline,
+        data_parallel_size=layout.data,
         max_model_len=context,
         trust_remote_code=requirements.trust_remote_code,
     )
     if rig.nodes > 1:
         config, spread = _over_nodes(config, rig.nodes, release)
         reasons |= spread
-    utilization, why = _free_share(rig, release, tensor)
+    utilization, why = _free_share(rig, release, layout.tensor)
     if why is not None:
         reasons["gpu_memory_utilization"] = why
         config = replace(config, gpu_memory_utilization=utilization)
@@ -113,7 +118,7 @@ def frugal_settings(
 
     for kv_dtype in ("auto", "fp8"):
         if kv_dtype == "fp8":
-            if not _may_use_fp8_kv(card, rig):
+            if not may_use_fp8_kv(card, rig):
                 return
             config = replace(config, kv_cache_dtype="fp8")
             reasons = {**reasons, "kv_cache_dtype": "halves the KV cache; 16 bit leaves too little"}
@@ -123,6 +128,42 @@ def frugal_settings(
                 replace(config, gpu_memory_utilization=_RAISED_UTILIZATION),
                 {**reasons, "gpu_memory_utilization": "more than the default, to fit"},
             )
+
+
+def throughput_settings(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator[Settings]:
+    """What may bring more tokens a second than a plan: more room for requests, larger batches."""
+    given = memory.config.given
+    more = {"kv_cache_dtype": "half the bytes of a token: more requests at a time"}
+    batch = {"max_num_batched_tokens": "prompts in larger pieces: fewer steps"}
+    halves = given.kv_cache_dtype == "auto" and may_use_fp8_kv(memory.card, memory.rig)
+    for dtype in ("auto", "fp8") if halves else (given.kv_cache_dtype,):
+        why = {**reasons, **(more if dtype != given.kv_cache_dtype else {})}
+        config = replace(given, kv_cache_dtype=dtype)
+        if dtype != given.kv_cache_dtype:
+            yield config, why
+        if memory.config.max_num_batched_tokens < _LARGE_BATCH:
+            yield replace(config, max_num_batched_tokens=_LARGE_BATCH), {**why, **batch}
+
+
+def roomy_settings(
+    memory: MemoryPlan, requirements: Requirements, reasons: dict[str, str]
+) -> Iterator[Settings]:
+    """What leaves the most room for a long context: a small batch, most of the memory, fp8."""
+    given, release = memory.config.given, memory.release
+    rig, concurrency = memory.rig, requirements.workload.concurrency
+    seqs = max(min(_SEQUENCE_LIMITS), concurrency)
+    config = replace(given, max_num_seqs=min(seqs, memory.config.max_num_seqs))
+    why = {**reasons, "max_num_seqs": "a small batch, so that its buffers leave room"}
+    share = memory.config.gpu_memory_utilization
+    if share < _RAISED_UTILIZATION and _surely_free(
+        rig, release, given.tensor_parallel_size, _RAISED_UTILIZATION
+    ):
+        config = replace(config, gpu_memory_utilization=_RAISED_UTILIZATION)
+        why["gpu_memory_utilization"] = "more than the default, for a longer context"
+    yield config, why
+    if given.kv_cache_dtype == "auto" and may_use_fp8_kv(memory.card, rig):
+        why = {**why, "kv_cache_dtype": "halves the KV cache, for a longer context"}
+        yield replace(config, kv_cache_dtype="fp8"), why
 
 
 def _for_all_at_once(
@@ -171,7 +212,8 @@ def _surely_free(rig: Rig, release: Release, tensor: int, share: float) -> bool:
     return start_margin(slot, taken, share).chance_below(0) <= _START_RISK
 
 
-def _may_use_fp8_kv(card: ModelCard, rig: Rig) -> bool:
+def may_use_fp8_kv(card: ModelCard, rig: Rig) -> bool:
+    """Whether an FP8 cache is worth recommending: by the hardware, and nothing else is set."""
     device = device_facts(rig.smallest.gpu)
     if device.platform is not Platform.CUDA or card.kv_cache_dtype is not None:
         return False

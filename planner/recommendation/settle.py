@@ -1,27 +1,39 @@
 """The best settings for one checkpoint on a rig: parallel layout, context, cache and batch.
 
-vLLM's defaults are kept wherever they do. Layouts are compared by predicted throughput under the
-workload.
+vLLM's defaults are kept wherever they do; what the objective is better served by is tried beside
+them. Layouts are compared by what the objective counts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hardware_db import Rig
 from model_cards import ModelCard
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.engine_config import EngineConfig
+from planner.memory.constants import GIB
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
-from planner.recommendation.requirements import Requirements
-from planner.recommendation.settings import frugal_settings, usual_settings
+from planner.quantity import Quantity
+from planner.recommendation.layouts import Layout, layouts, replicated
+from planner.recommendation.longest import longest_context
+from planner.recommendation.requirements import Objective, Requirements
+from planner.recommendation.settings import (
+    frugal_settings,
+    roomy_settings,
+    throughput_settings,
+    usual_settings,
+)
 from planner.speed.serving import SpeedEstimate, predict_speed
 from planner.speed.step import MissingFact
 
 # A faster layout must be this much faster to be worth more GPUs.
-_WORTH_MORE_GPUS = 1.05
+_WORTH_MORE_GPUS: Final = 1.05
+# More requests at a time are beyond what the speed model was checked on.
+_MOST_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,27 @@ class Settled:
         """The settings."""
         return self.memory.config.given
 
+    @property
+    def layout(self) -> Layout:
+        """How the GPUs are used."""
+        given = self.config
+        return Layout(
+            given.tensor_parallel_size, given.pipeline_parallel_size, given.data_parallel_size
+        )
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in use."""
+        return self.config.world_size * self.config.data_parallel_size
+
+    @property
+    def seconds_per_answer(self) -> Quantity | None:
+        """Predicted time for one answer, thinking included; None where there is no speed."""
+        if self.speed is None:
+            return None
+        seconds = self.speed.tpot.times(self.speed.workload.output_tokens)
+        return seconds + self.speed.ttft if self.speed.ttft is not None else seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
@@ -51,54 +84,100 @@ class Unfit:
     nearest: MemoryPlan | None
     excess_bytes: float  # too much on each GPU with one request, in that plan; 0 if unknown
 
+    @property
+    def shortage(self) -> str:
+        """The reason in one line, with what is needed and what there is where memory is short."""
+        nearest = self.nearest
+        if nearest is None or nearest.starts.breaks_a_rule or self.excess_bytes <= 0:
+            return self.reason
+        available = nearest.requested.value
+        needed = available + self.excess_bytes
+        where = "each GPU" if nearest.config.given.world_size > 1 else "the GPU"
+        return (
+            f"needs {needed / GIB:.1f} GiB on {where} with one request of "
+            f"{nearest.config.max_model_len:,} tokens, {available / GIB:.1f} available"
+        )
+
 
 def settle(
-    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+    card: ModelCard,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    quantization: str | None = None,
 ) -> Settled | Unfit:
-    """The best working settings of `card` on `rig`, else why there are none."""
+    """The best working settings of `card` on `rig`, else why there are none.
+
+    `quantization` is what vLLM is to quantize the checkpoint to while it loads it.
+    """
+    return best_result(settle_layouts(card, rig, requirements, release, quantization), requirements)
+
+
+def best_result(results: list[Settled | Unfit], requirements: Requirements) -> Settled | Unfit:
+    """The best of what layouts come to; where none works, the one that comes closest."""
+    settled = [result for result in results if isinstance(result, Settled)]
+    if settled:
+        return best_of(settled, requirements.aim)
+    unfit = [result for result in results if isinstance(result, Unfit)]
+    return min(unfit, key=_distance)
+
+
+def best_of(settled: list[Settled], aim: Objective) -> Settled:
+    """The best of several settings of a checkpoint: sure ones first, few GPUs where they do."""
+    best = settled[0]
+    for result in settled[1:]:
+        if (result.sure, _better(result, best, aim)) > (best.sure, False):
+            best = result
+    return best
+
+
+def settle_layouts(
+    card: ModelCard,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    quantization: str | None = None,
+) -> list[Settled | Unfit]:
+    """What each parallel layout comes to, at least one: its best settings, or why there are none.
+
+    See `settle`.
+    """
     workload = requirements.workload
     if not card.converses:  # the lengths asked for are those of a conversation
         workload = replace(workload, prompt_tokens=1, output_tokens=1)
         requirements = replace(requirements, workload=workload)
     if workload.total_tokens > requirements.context_for(card):
-        return Unfit(
+        reason = (
             f"requests of {workload.prompt_tokens} + {workload.output_tokens} tokens are longer "
-            f"than the model's context of {card.max_model_len}",
-            None,
-            0,
+            f"than the model's context of {card.max_model_len}"
         )
-    best: Settled | None = None
-    unfit: Unfit | None = None
-    for tensor, pipeline in layouts(card, rig):
-        result = _settle_layout(card, rig, requirements, release, tensor, pipeline)
-        if isinstance(result, Unfit):
-            if unfit is None or _closer(result, unfit):
-                unfit = result
-        elif best is None or (result.sure, _better(result, best)) > (best.sure, False):
-            best = result
-    if best is not None:
-        return best
-    return unfit or Unfit(f"no parallel layout of {rig.spec} suits this model", None, 0)
+        return [Unfit(reason, None, 0)]
+    found = []
+    for layout in (*layouts(card, rig), *_replicas(card, rig, requirements)):
+        asked = _of_each_replica(requirements, layout)
+        result = _settle_layout(card, rig, asked, release, layout, quantization)
+        if isinstance(result, Settled) and result.sure:
+            result = _for_objective(result, asked)
+        if isinstance(result, Settled):
+            result = replace(result, speed=speed_or_none(result.memory, requirements))
+        found.append(result)
+    return found or [Unfit(f"no parallel layout of {rig.spec} suits this model", None, 0)]
 
 
-def layouts(card: ModelCard, rig: Rig) -> list[tuple[int, int]]:
-    """(tensor, pipeline) sizes worth trying: tensor parallelism inside a node, pipeline across.
+def _replicas(card: ModelCard, rig: Rig, requirements: Requirements) -> list[Layout]:
+    """Replicas serve no single request sooner."""
+    if requirements.aim is Objective.THROUGHPUT:
+        return replicated(card, rig, _MOST_AT_ONCE)
+    if requirements.aim is Objective.BALANCED:
+        return replicated(card, rig, requirements.workload.concurrency)
+    return []
 
-    Tensor sizes divide the attention heads; a single node also gets pipelines of its own, for
-    head counts that its number of GPUs does not divide.
-    """
-    per_node, nodes = len(rig.devices), rig.nodes
-    heads = {attention.num_heads for attention in card.attention_layers} or {1}
-    tensor_sizes = [
-        size
-        for size in range(1, per_node + 1)
-        if (size & (size - 1) == 0 or size == per_node) and all(h % size == 0 for h in heads)
-    ]
-    found = [(size, nodes) for size in tensor_sizes]
-    if nodes == 1 and max(tensor_sizes) < per_node:
-        largest = max(size for size in tensor_sizes if per_node % size == 0)
-        found.append((largest, per_node // largest))
-    return [pair for pair in found if pair[1] <= card.num_layers]
+
+def _of_each_replica(requirements: Requirements, layout: Layout) -> Requirements:
+    """What one of several replicas must do."""
+    load = requirements.workload
+    each = -(-load.concurrency // layout.data)
+    return replace(requirements, workload=replace(load, concurrency=each))
 
 
 def _settle_layout(
@@ -106,17 +185,20 @@ def _settle_layout(
     rig: Rig,
     requirements: Requirements,
     release: Release,
-    tensor: int,
-    pipeline: int,
+    layout: Layout,
+    quantization: str | None,
 ) -> Settled | Unfit:
-    config, reasons = usual_settings(card, rig, requirements, release, tensor, pipeline)
+    config, reasons = usual_settings(card, rig, requirements, release, layout)
+    if quantization is not None:
+        config = replace(config, quantization=quantization)
+        reasons["quantization"] = "quantizes the 16-bit weights while they are loaded"
     risky: list[tuple[float, MemoryPlan, dict[str, str]]] = []
     try:
         nearest = plan_memory(card, rig, config, vllm=release)
     except Refused as error:
         return Unfit(str(error), None, 0)
     if _works(nearest, requirements):
-        return _settled(nearest, requirements, reasons)
+        return Settled(nearest, None, reasons)
     if nearest.starts.breaks_a_rule or _hopeless(nearest):
         return _unfit(nearest, requirements)
     if _may_work(nearest, requirements):
@@ -132,7 +214,7 @@ def _settle_layout(
                 break
             if _works(memory, requirements):
                 if smallest is not None:
-                    return _settled(memory, requirements, why)
+                    return Settled(memory, None, why)
                 smallest = memory, why
             elif smallest is None:
                 if _may_work(memory, requirements):
@@ -141,15 +223,45 @@ def _settle_layout(
                     nearest = memory
                 break
         if smallest is not None:
-            return _settled(smallest[0], requirements, smallest[1])
+            return Settled(smallest[0], None, smallest[1])
     if risky:
         _, memory, why = min(risky, key=lambda each: each[0])
-        return _settled(memory, requirements, why)
+        return Settled(memory, None, why)
     return _unfit(nearest, requirements)
 
 
-def _settled(memory: MemoryPlan, requirements: Requirements, reasons: dict[str, str]) -> Settled:
-    return Settled(memory, speed_or_none(memory, requirements), reasons)
+def _for_objective(settled: Settled, requirements: Requirements) -> Settled:
+    """What serves the objective better than the nearest to vLLM's defaults that works."""
+    memory, release = settled.memory, settled.memory.release
+    match requirements.aim:
+        case Objective.CONTEXT:
+            best = settled
+            for config, reasons in roomy_settings(settled.memory, requirements, settled.reasons):
+                longest = longest_context(memory, config, requirements)
+                if longest is not None and longest.config.max_model_len > _length(best):
+                    best = Settled(longest, None, {**reasons, "max_model_len": "all that fits"})
+            return best
+        case Objective.THROUGHPUT:
+            best, most = settled, _tokens_per_second(settled.memory, requirements)
+            for config, reasons in throughput_settings(memory, settled.reasons):
+                try:
+                    other = plan_memory(memory.card, memory.rig, config, vllm=release)
+                except Refused:
+                    continue
+                rate = _tokens_per_second(other, requirements)
+                if _works(other, requirements) and rate > most * _WORTH_MORE_GPUS:
+                    best, most = Settled(other, None, reasons), rate
+            return best
+    return settled
+
+
+def _length(settled: Settled) -> int:
+    return settled.memory.config.max_model_len
+
+
+def _tokens_per_second(memory: MemoryPlan, requirements: Requirements) -> float:
+    speed = speed_or_none(memory, requirements)
+    return speed.total.value if speed is not None else 0.0
 
 
 def _works(memory: MemoryPlan, requirements: Requirements) -> bool:
@@ -194,26 +306,43 @@ def _unfit(memory: MemoryPlan, requirements: Requirements) -> Unfit:
     return Unfit(memory.starts.reason, memory, max(0.0, excess_bytes(memory)))
 
 
-def _closer(result: Unfit, other: Unfit) -> bool:
-    if result.nearest is None or other.nearest is None:
-        return other.nearest is None and result.nearest is not None
-    return result.excess_bytes < other.excess_bytes
+def _distance(result: Unfit) -> tuple[bool, float]:
+    """How far from working; what nothing is known of is furthest."""
+    return result.nearest is None, result.excess_bytes
 
 
 def speed_or_none(memory: MemoryPlan, requirements: Requirements) -> SpeedEstimate | None:
-    """Predicted speed, None where the rig lacks a fact for it or vLLM emulates the format."""
+    """Predicted speed, None where the rig lacks a fact for it or vLLM emulates the format.
+
+    For throughput under as many requests as the cache holds, else under those asked for, which
+    replicas share.
+    """
     if is_emulated(memory.card, memory.device):
         return None
+    load, replicas = requirements.workload, memory.config.given.data_parallel_size
+    each = -(-load.concurrency // replicas)
+    if requirements.aim is Objective.THROUGHPUT:
+        held = memory.expected_requests_at(load.total_tokens)
+        each = max(each, int(min(held, memory.config.max_num_seqs, _MOST_AT_ONCE)))
     try:
-        return predict_speed(memory, requirements.workload)
+        speed = predict_speed(memory, replace(load, concurrency=each))
     except MissingFact:
         return None
+    if replicas == 1:
+        return speed
+    together = replace(load, concurrency=max(load.concurrency, each * replicas))
+    return replace(speed, workload=together, total=speed.total.times(replicas))
 
 
-def _better(result: Settled, other: Settled) -> bool:
+def _better(result: Settled, other: Settled, aim: Objective) -> bool:
+    """Whether settings serve the objective better than others that were tried before."""
+    if aim is Objective.CONTEXT and _length(result) != _length(other):
+        return _length(result) > _length(other)
     if result.speed is None or other.speed is None:
-        return result.config.world_size < other.config.world_size
-    ratio = result.speed.total.value / other.speed.total.value
-    if result.config.world_size > other.config.world_size:
-        return ratio > _WORTH_MORE_GPUS
-    return ratio > 1
+        return result.gpus < other.gpus
+    mine, others = result.seconds_per_answer, other.seconds_per_answer
+    if aim is Objective.LATENCY and mine is not None and others is not None:
+        ratio = others.value / mine.value
+    else:
+        ratio = result.speed.total.value / other.speed.total.value
+    return ratio > (_WORTH_MORE_GPUS if result.gpus > other.gpus else 1)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from model_cards.sources.bundled import find_entry, variants_of
-from planner.recommendation.quality import base_of, rated_copies
+from hardware_db import Rig
+from model_cards import CardError, ModelCard
+from model_cards.sources.bundled import find_entry, open_bundled, variants_of
+from planner.engine.device import Platform, device_facts
+from planner.engine.rules import is_emulated
+from planner.engine.served import as_served
+from planner.engine_config import EngineConfig
+from planner.recommendation.quality import NO_LOSS, Loss, base_of, format_loss, rated_copies
 
 # Weight format by the snapshot's name of a layout.
 _PRESET_FORMATS: Final = {
@@ -23,6 +31,94 @@ _PRESET_FORMATS: Final = {
 }
 _ONE_BYTE: Final = frozenset({"fp8", "w8a8", "int8"})
 SMALLEST_BYTES: Final = 0.5  # no format in use takes less
+_ORDER: Final = ("16bit", "fp8", "w8a8", "int8", "mxfp4", "nvfp4", "int4")  # least loss first
+_ONLINE: Final = "fp8"  # the only method that costs next to nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A checkpoint to serve a model from, and how."""
+
+    card: ModelCard  # as it is stored
+    quantization: str | None  # what vLLM quantizes it to while loading
+    loss: Loss  # against the model itself
+    is_named: bool = False  # the checkpoint that was asked for, as it is
+
+    @property
+    def model_id(self) -> str:
+        """The checkpoint."""
+        return self.card.model_id
+
+    @property
+    def weight_format(self) -> str:
+        """The format it is served in."""
+        return _served(self.card, self.quantization).format_kind
+
+
+def variants(model_id: str, rig: Rig, named: ModelCard | None = None) -> list[Variant]:
+    """Checkpoints of a model that the rig has kernels and, in all, memory for; least loss first.
+
+    One of each weight format, modelled ones before estimated ones; `named` is always among them.
+    Where no FP8 checkpoint is known, the 16-bit one quantized while it is loaded.
+    """
+    by_kind = {} if named is None else {named.format_kind: named}
+    memory = rig.smallest.total_bytes
+    room = float("inf") if memory is None else memory * rig.gpu_count
+    for name in checkpoint_ids(model_id):
+        entry = find_entry(name)
+        parameters = _parameters(model_id) or 0
+        if entry is None or parameters * least_bytes(name) > room:
+            continue
+        if usual_format(name) in by_kind:  # no better than what is held
+            continue
+        try:
+            card = open_bundled(name)
+        except CardError:
+            continue
+        if card is None or (name.lower() != model_id.lower() and card.format_kind == "16bit"):
+            continue  # vLLM does not see that such a copy is quantized
+        held = by_kind.get(card.format_kind)
+        if held is not None and held is named:
+            continue
+        if held is None or (card.exact and not held.exact):
+            by_kind[card.format_kind] = card
+    device = device_facts(rig.smallest.gpu)
+    cards = sorted(by_kind.values(), key=lambda card: _ORDER.index(card.format_kind))
+    found = [Variant(card, None, _loss(card, model_id), card is named) for card in cards]
+    found = [v for v in found if v.is_named or not is_emulated(v.card, device)]
+    found += _quantized_online(found, rig)
+    return sorted(found, key=lambda variant: _ORDER.index(variant.weight_format))
+
+
+def _quantized_online(known: list[Variant], rig: Rig) -> Iterator[Variant]:
+    device = device_facts(rig.smallest.gpu)
+    if device.platform is not Platform.CUDA or (device.capability or (0, 0)) < (8, 9):
+        return
+    kinds = {variant.weight_format for variant in known}
+    if "fp8" in kinds or "16bit" not in kinds:
+        return
+    whole = next(variant for variant in known if variant.weight_format == "16bit")
+    served = _served(whole.card, _ONLINE)
+    if served.format_kind == "fp8" and whole.card.converses:
+        yield Variant(whole.card, _ONLINE, format_loss("fp8", whole.card.parameters))
+
+
+def _served(card: ModelCard, quantization: str | None) -> ModelCard:
+    if quantization is None:
+        return card
+    return as_served(card, EngineConfig(quantization=quantization))
+
+
+def _loss(card: ModelCard, base: str) -> Loss:
+    """A model that was made in its format loses nothing by it."""
+    if card.model_id.lower() == base.lower():
+        return NO_LOSS
+    return format_loss(card.format_kind, card.parameters)
+
+
+def _parameters(model_id: str) -> int | None:
+    entry = find_entry(model_id)
+    return entry.parameters if entry is not None else None
 
 
 def checkpoint_ids(base: str) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.command.values import human_readable
 from planner.errors import PlanError
 from planner.settings import Settings
 from planner.tui.outcome import Outcome
+from planner.workload import token_count
 
 POWERS: Final = tuple(2**exponent for exponent in range(24))
 
@@ -51,11 +51,10 @@ def turn(knob: Knob, settings: Settings, outcome: Outcome | None, by: int) -> Se
 
 
 def whole(text: str) -> int:
-    """A whole number as people and vLLM write it; `PlanError` for anything else."""
-    plain = text.replace(",", "").replace("_", "").strip()
+    """A whole number as people write it, 32k for 32768; `PlanError` for anything else."""
     try:
-        return human_readable(plain)
-    except ValueError:
+        return token_count(text)
+    except PlanError:
         raise PlanError(
-            f"{text.strip()!r} is no whole number; one looks like 16384 or 16K"
+            f"{text.strip()!r} is no whole number; one looks like 16384 or 16k"
         ) from None

@@ -33,6 +33,8 @@ REPORTS = {
                                     ("--gpu", "3090", "--model", "Qwen/Qwen2.5-3B-Instruct-AWQ",
                                      "--concurrency", "256", "--context", "1024",
                                      "--prompt-tokens", "128", "--output-tokens", "128")]),
+    "placing": ("placing", [("--gpu", "4090", "--why", "openai/gpt-oss-20b"),
+                            ("--gpu", "4090", "--why", "google/gemma-4-31B-it")]),
     "gpus": ("gpus", [(), ("4090",), ("rtx",), ("arc-b580",)]),
     "models": ("models", [(), ("Qwen/Qwen3-8B",)]),
     "check": ("check", [("--gpu", "4090", "--offline", "vllm serve Qwen/Qwen3-8B -tp 1 --nope"),

@@ -1,0 +1,194 @@
+"""Why a pick is the pick: what binds, what the next best loses, what a change would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hardware_db import Rig
+from model_cards.caches import AttentionKind
+from planner.engine.flags import accepts_flag
+from planner.findings import Finding, Severity
+from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.memory.verdict import Answer
+from planner.recommendation.larger import twice
+from planner.recommendation.requirements import Objective, Requirements
+from planner.recommendation.search import Candidate, Search, search
+from planner.recommendation.settings import may_use_fp8_kv
+from planner.recommendation.settle import Settled, speed_or_none
+
+# A cache for fewer times the requests asked for is what holds a launch back.
+_TIGHT: Final = 1.5
+# Where it holds so many times what is asked, more cache is worth nothing.
+_AMPLE: Final = 8
+_LONG_PROMPT: Final = 4096  # tokens; whoever sends such prompts often sends them again
+_SPEED_BOUNDS: Final = {
+    "reading weights": "memory bandwidth",
+    "reading the KV cache": "memory bandwidth",
+    "compute": "compute",
+    "prefill of other requests": "compute",
+    "communication": "the link between the GPUs",
+    "fixed time per layer": "the fixed time of each layer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a change of the question would bring."""
+
+    what: str
+    pick: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The reasons for the pick of a search."""
+
+    binding: str
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+
+
+def explain(found: Search, rig: Rig) -> Explanation | None:
+    """Why the pick of a search on `rig` is what it is; None where there is none."""
+    if found.pick is None:
+        return None
+    settled, requirements = found.pick.settled, found.requirements
+    return Explanation(
+        binding(settled, requirements),
+        tuple(_changes(found.pick, rig, requirements)),
+        tuple(_findings(settled, requirements)),
+    )
+
+
+def binding(settled: Settled, requirements: Requirements) -> str:
+    """The constraint that holds a launch back, in a sentence."""
+    memory, speed = settled.memory, settled.speed
+    length, wanted = memory.config.max_model_len, requirements.workload.concurrency
+    if not memory.kv_cache.groups:
+        return "Nothing is cached: memory binds nothing."
+    held = memory.kv_cache.concurrency * settled.layout.data
+    room = f"the KV cache holds {held:.1f} requests of {length:,} tokens, {wanted} asked for"
+    if requirements.aim is Objective.CONTEXT and length >= memory.card.max_model_len:
+        return f"The model's own limit binds, {length:,} tokens; {room}."
+    if held < _TIGHT * wanted:
+        return f"Memory binds: {room}."
+    if speed is None:
+        return f"No speed is predicted; {room}."
+    bound = _SPEED_BOUNDS[speed.bound_by]
+    return f"Speed is bound by {bound} (most of a step is {speed.bound_by}); {room}."
+
+
+def difference(one: Candidate, other: Candidate) -> str:
+    """What `one` has more or less of than `other`, with numbers."""
+    parts = []
+    points = one.variant.loss.points - other.variant.loss.points
+    if abs(points) >= 0.05:
+        parts.append(f"{abs(points):.1f} points of quality {'less' if points > 0 else 'more'}")
+    if one.pace and other.pace and abs(one.pace / other.pace - 1) > 0.02:
+        parts.append(f"{one.pace:.0f} tok/s instead of {other.pace:.0f}")
+    mine, theirs = (each.settled.memory for each in (one, other))
+    length, length_there = mine.config.max_model_len, theirs.config.max_model_len
+    held, held_there = mine.kv_cache.tokens, theirs.kv_cache.tokens
+    if length != length_there:
+        parts.append(
+            f"{mine.kv_cache.concurrency:.1f} requests of {length:,} tokens at once instead of "
+            f"{theirs.kv_cache.concurrency:.1f} of {length_there:,}"
+        )
+    elif held_there and abs(held / held_there - 1) > 0.02:
+        parts.append(f"{held:,} KV tokens instead of {held_there:,}")
+    if one.settled.gpus != other.settled.gpus:
+        parts.append(f"on {one.settled.gpus} GPUs instead of {other.settled.gpus}")
+    return ", ".join(parts) or "no difference that is predicted"
+
+
+def _changes(pick: Candidate, rig: Rig, requirements: Requirements) -> Iterator[Change]:
+    card, memory = pick.variant.card, pick.settled.memory
+    larger = twice(rig)
+    if larger is not None:
+        again = search(card, larger, requirements, memory.release).pick
+        if again is not None and again.settled.gpus > pick.settled.gpus:
+            yield Change(f"--gpu {larger.spec}", again)
+    if memory.kv_cache.concurrency > _AMPLE * requirements.workload.concurrency:
+        return
+    half = memory.config.max_model_len // 2
+    if card.converses and half >= requirements.workload.total_tokens:
+        asked = replace(requirements, context=half)
+        again = search(card, rig, asked, memory.release).pick
+        if again is not None:
+            yield Change(f"--context {half}", again)
+    halved = _with_fp8_cache(pick, requirements)
+    if halved is not None:
+        yield Change("--kv-cache-dtype fp8", halved)
+
+
+def _with_fp8_cache(pick: Candidate, requirements: Requirements) -> Candidate | None:
+    memory = pick.settled.memory
+    given = memory.config.given
+    if given.kv_cache_dtype != "auto" or not may_use_fp8_kv(memory.card, memory.rig):
+        return None
+    config = replace(given, kv_cache_dtype="fp8")
+    try:
+        plan = plan_memory(pick.variant.card, memory.rig, config, vllm=memory.release)
+    except Refused:
+        return None
+    if plan.starts.answer is not Answer.YES:
+        return None
+    settled = Settled(plan, speed_or_none(plan, requirements), {})
+    return Candidate(pick.variant, settled)
+
+
+def _findings(settled: Settled, requirements: Requirements) -> Iterator[Finding]:
+    """Ways of serving that are planned elsewhere, where they would change the answer."""
+    memory, speed, load = settled.memory, settled.speed, requirements.workload
+    wanted = load.concurrency
+    if speed is not None and speed.bound_by == "prefill of other requests":
+        yield Finding(
+            "disaggregation",
+            Severity.INFO,
+            "most of a step is prefill of other requests: prefill and decode on GPUs of their own "
+            "(--kv-transfer-config, behind llm-d or Dynamo) would answer more evenly",
+        )
+    held = memory.kv_cache.concurrency * settled.layout.data
+    tight = bool(memory.kv_cache.groups) and held < 2 * wanted
+    long_prompts = load.prompt_tokens >= _LONG_PROMPT
+    if tight and long_prompts and accepts_flag(memory.release, "--kv-offloading-size"):
+        wait = f", {speed.ttft.value:.1f} s each" if speed is not None and speed.ttft else ""
+        yield Finding(
+            "kv_offload",
+            Severity.INFO,
+            f"the cache keeps few prompts for later: those that come again are read again{wait}; "
+            "--kv-offloading-size GIB keeps them in host memory",
+        )
+    replicas = settled.layout.tensor
+    if tight and replicas > 1 and memory.rig.nodes == 1 and _keeps_copies(memory):
+        tokens = _with_attention_replicas(memory)
+        if tokens > memory.kv_cache.tokens:
+            yield Finding(
+                "attention_data_parallel",
+                Severity.INFO,
+                f"every rank keeps the whole latent cache: --data-parallel-size {replicas} "
+                f"--enable-expert-parallel instead of tensor parallelism holds {tokens:,} tokens "
+                f"in all instead of {memory.kv_cache.tokens:,}",
+            )
+
+
+def _keeps_copies(memory: MemoryPlan) -> bool:
+    """Whether tensor parallelism does not split the cache (one latent vector a token)."""
+    attention = memory.card.attention_layers
+    return memory.card.is_moe and any(each.kind is AttentionKind.MLA for each in attention)
+
+
+def _with_attention_replicas(memory: MemoryPlan) -> int:
+    """Tokens that all replicas hold, with attention split by requests and experts by rank."""
+    given = memory.config.given
+    replicas = given.tensor_parallel_size
+    config = replace(
+        given, tensor_parallel_size=1, data_parallel_size=replicas, enable_expert_parallel=True
+    )
+    try:
+        plan = plan_memory(memory.card, memory.rig, config, vllm=memory.release)
+    except Refused:
+        return 0
+    return plan.kv_cache.tokens * replicas if plan.starts.answer is Answer.YES else 0
