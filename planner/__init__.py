@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.command.render import Command, render_command
+    from planner.comparison import Comparison, Side, compare_plans
     from planner.engine_config import EngineConfig, SpeculativeConfig
     from planner.errors import PlanError
     from planner.memory.plan import MemoryPlan, plan_memory
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Basis": "planner.quantity",
     "Command": "planner.command.render",
+    "Comparison": "planner.comparison",
     "EngineConfig": "planner.engine_config",
     "MemoryPlan": "planner.memory.plan",
     "PlanError": "planner.errors",
@@ -38,6 +40,7 @@ _HOMES = {
     "Recommendation": "planner.recommendation.rank",
     "Requirements": "planner.recommendation.requirements",
     "Settled": "planner.recommendation.settle",
+    "Side": "planner.comparison",
     "SpeculationChoice": "planner.speed.speculation_choice",
     "SpeculativeConfig": "planner.engine_config",
     "SpeedEstimate": "planner.speed.serving",
@@ -45,6 +48,7 @@ _HOMES = {
     "Unfit": "planner.recommendation.settle",
     "Workload": "planner.workload",
     "choose_speculation": "planner.speed.speculation_choice",
+    "compare_plans": "planner.comparison",
     "plan_memory": "planner.memory.plan",
     "predict_speed": "planner.speed.serving",
     "recommend": "planner.recommendation.rank",
@@ -56,6 +60,7 @@ _HOMES = {
 __all__ = [
     "Basis",
     "Command",
+    "Comparison",
     "EngineConfig",
     "MemoryPlan",
     "PlanError",
@@ -63,6 +68,7 @@ __all__ = [
     "Recommendation",
     "Requirements",
     "Settled",
+    "Side",
     "SpeculationChoice",
     "SpeculativeConfig",
     "SpeedEstimate",
@@ -70,6 +76,7 @@ __all__ = [
     "Unfit",
     "Workload",
     "choose_speculation",
+    "compare_plans",
     "plan_memory",
     "predict_speed",
     "recommend",

@@ -13,8 +13,8 @@ def schema(
     report: Annotated[
         str | None,
         typer.Argument(
-            help="ranking, model-on-rig, placing, rigs, check, diagnosis, validation, calibration, "
-            "gpus, models, search or speculation; else all."
+            help="ranking, model-on-rig, placing, rigs, comparison, check, diagnosis, validation, "
+            "calibration, gpus, models, search or speculation; else all."
         ),
     ] = None,
 ) -> None:
@@ -23,6 +23,7 @@ def schema(
 
     from pydantic import BaseModel
 
+    from planner.comparison_report import ComparisonReport
     from planner.diagnosis.report import CheckReport
     from planner.launch.calibration_report import CalibrationReport
     from planner.launch.log_report import DiagnosisReport
@@ -35,6 +36,7 @@ def schema(
         **REPORTS,
         "model-on-rig": ModelSearchReport,
         "placing": PlacingReport,
+        "comparison": ComparisonReport,
         "check": CheckReport,
         "diagnosis": DiagnosisReport,
         "validation": ValidationReport,

@@ -14,6 +14,8 @@ from math import hypot
 from pathlib import Path
 from typing import Any, Final
 
+from model_cards import ModelCard
+
 # Category of the scores that speaks for a use case.
 _CATEGORY: Final = {
     "chat": "chat",
@@ -171,3 +173,15 @@ def family(model_id: str) -> str:
 def series(model_id: str) -> str:
     """A model's name without its size: what Qwen3.5-4B and Qwen3.5-9B have in common."""
     return _SIZE.sub("", model_id.lower())
+
+
+def quality_of(card: ModelCard, use_case: str) -> Quality | None:
+    """The score of a checkpoint, or of the model that it is a copy of; None if nobody rated it."""
+    base = base_of().get(card.model_id.lower(), card.model_id)
+    model = rated_models().get(base.lower())
+    if model is None:
+        return None
+    loss = NO_LOSS
+    if base.lower() != card.model_id.lower():
+        loss = format_loss(card.format_kind, model.total_parameters)
+    return quantized(model.quality(use_case), loss)

@@ -33,6 +33,8 @@ REPORTS = {
                                     ("--gpu", "3090", "--model", "Qwen/Qwen2.5-3B-Instruct-AWQ",
                                      "--concurrency", "256", "--context", "1024",
                                      "--prompt-tokens", "128", "--output-tokens", "128")]),
+    "comparison": ("comparison", [("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-AWQ", "--gpu", "4090"),
+                                  ("4090", "2x3090", "--model", "Qwen/Qwen3-14B")]),
     "placing": ("placing", [("--gpu", "4090", "--why", "openai/gpt-oss-20b"),
                             ("--gpu", "4090", "--why", "google/gemma-4-31B-it")]),
     "gpus": ("gpus", [(), ("4090",), ("rtx",), ("arc-b580",)]),
@@ -59,7 +61,9 @@ def schemas() -> dict[str, Any]:
 def command(report: str) -> str:
     if report == "speculation":
         return "speculate"
-    return report if report in ("gpus", "models", "check") else "recommend"
+    named = {"comparison": "compare"}
+    known = ("gpus", "models", "check")
+    return named.get(report, report if report in known else "recommend")
 
 
 def numbers(part: Any) -> Iterator[float]:
