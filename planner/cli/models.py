@@ -14,6 +14,7 @@ from model_cards.errors import CardError
 from model_cards.selection import SORTS, USES, ModelSelection
 from model_cards.sources import user_catalogue
 from model_cards.sources.bundled import entries, find_entry, open_bundled
+from model_cards.sources.local import looks_like_path
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, short_count
 
@@ -68,7 +69,7 @@ def models(
     ids = {i.lower(): i for i in (*_ids(), *kept)}
     if name is not None:
         listed = [i for i in ids.values() if name.lower() in i.lower()]
-        exact = name.lower() in ids
+        exact = name.lower() in ids or looks_like_path(name)
         if revision is not None or (not chosen and (exact or not listed or "/" in name)):
             card = open_card(name, revision=revision, offline=offline)
             if as_json:
