@@ -48,6 +48,9 @@ class MethodReport(StrictModel):
     speedup: QuantityReport | None = Field(description="under the workload")
     speedups: list[GainReport]
     break_even_batch: int = Field(description="the largest that is no slower with it")
+    made_for_context: int | None = Field(
+        description="what the draft was trained for, where the launch allows more"
+    )
     problem: str | None = Field(description="why it cannot be used")
 
     @classmethod
@@ -78,6 +81,7 @@ class MethodReport(StrictModel):
                 for batch, k, each in option.gains
             ],
             break_even_batch=option.break_even,
+            made_for_context=option.made_for,
             problem=option.problem,
         )
 

@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import log, sqrt
 from pathlib import Path
@@ -164,7 +165,16 @@ def _pairs(values: Sequence[float]) -> list[tuple[float, float]]:
     return list(pairwise(values))
 
 
-Drafts = dict[tuple[str, str, str], tuple[Acceptance, str]]  # (method, draft, task): rates, source
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The rates of a draft on a kind of text."""
+
+    rates: Acceptance
+    longest: int  # drafted tokens at which it was measured
+    source: str
+
+
+Drafts = dict[tuple[str, str, str], Measured]  # by method, draft and kind of text
 
 
 def fit_drafts(rows: Sequence[Row], curves: dict[str, Curve]) -> Drafts:
@@ -178,11 +188,12 @@ def fit_drafts(rows: Sequence[Row], curves: dict[str, Curve]) -> Drafts:
         if row.chain or row.engine.startswith("vLLM"):
             key = (row.method, _name(row), row.task or "any", row.text)
             groups.setdefault(key, []).append(row)
-    texts: dict[tuple[str, str, str], list[tuple[Acceptance, str]]] = {}
+    texts: dict[tuple[str, str, str], list[Measured]] = {}
     for (method, name, task, _), group in groups.items():
         curve = curves.get(method, curves["default"])
-        fitted = _rates(group, curve)
-        texts.setdefault((method, name, task), []).append((fitted, group[0].source))
+        longest = max(row.tokens or 0 for row in group)
+        fitted = Measured(_rates(group, curve), longest, group[0].source)
+        texts.setdefault((method, name, task), []).append(fitted)
     return {key: _middle(fitted) for key, fitted in texts.items()}
 
 
@@ -220,19 +231,19 @@ def _descend(error: Callable[[Acceptance], float], first: float, handover: float
     return Acceptance(first, decay, handover)
 
 
-def _middle(fitted: list[tuple[Acceptance, str]]) -> tuple[Acceptance, str]:
+def _middle(fitted: list[Measured]) -> Measured:
     """Of several texts of one kind, the one in the middle."""
-    ordered = sorted(fitted, key=lambda each: each[0].first)
+    ordered = sorted(fitted, key=lambda each: each.rates.first)
     middle = ordered[len(ordered) // 2]
-    first = median(each.first for each, _ in ordered)
-    return Acceptance(first, middle[0].decay, middle[0].handover), middle[1]
+    first = median(each.rates.first for each in ordered)
+    return replace(middle, rates=replace(middle.rates, first=first))
 
 
 def fit_methods(drafts: Drafts) -> dict[str, dict[str, dict[str, float]]]:
     """First rates of each method by kind of text: percentiles of its drafts, else judgements."""
     firsts: dict[tuple[str, str], list[float]] = {}
-    for (method, _, task), (rates, _) in drafts.items():
-        firsts.setdefault((method, task), []).append(rates.first)
+    for (method, _, task), found in drafts.items():
+        firsts.setdefault((method, task), []).append(found.rates.first)
     for key, implied in _FROM_SPEEDS.items():
         firsts.setdefault(key, []).extend(implied)
     reference = {task: median(firsts["eagle3", task]) for task in TASKS if task != "edit"}
@@ -283,11 +294,12 @@ def _entry(firsts: list[float], judged: float, band: tuple[float, float]) -> dic
 def listed(drafts: Drafts) -> dict[str, Any]:
     """Drafts by name, with rates by kind of text."""
     table: dict[str, Any] = {}
-    for (method, name, task), (rates, source) in sorted(drafts.items()):
+    for (method, name, task), found in sorted(drafts.items(), key=lambda each: each[0]):
         if method in _FOR_A_FAMILY:  # measured with one target of many
             continue
-        entry = table.setdefault(name, {"source": source, "tasks": {}})
-        numbers = (rates.first, rates.decay, rates.handover)
+        entry = table.setdefault(name, {"source": found.source, "longest": 0, "tasks": {}})
+        entry["longest"] = max(entry["longest"], found.longest)
+        numbers = (found.rates.first, found.rates.decay, found.rates.handover)
         entry["tasks"][task] = [round(number, 3) for number in numbers]
     return table
 

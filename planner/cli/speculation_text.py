@@ -47,8 +47,7 @@ def print_choice(choice: SpeculationChoice) -> None:
         if option.problem is not None:
             say_item(f"{method_name(option.kind)} cannot be used: {option.problem}")
         elif option.draft.model is not None:
-            about = "" if option.draft_exact else " (usual dimensions; its config is not bundled)"
-            say_item(f"{method_name(option.kind)}: {option.draft.model}{about}")
+            say_item(f"{method_name(option.kind)}: {option.draft.model}{_about(option)}")
     if any(option.problem or option.draft.model for option in choice.options):
         say()
     chosen = choice.chosen
@@ -67,6 +66,15 @@ def print_choice(choice: SpeculationChoice) -> None:
         "drafts chains: trees as in EAGLE-2 are not available, and lengths measured with them not "
         "used. Try with texts of your own: random tokens are hardly ever accepted."
     )
+
+
+def _about(option: SpeculativeOption) -> str:
+    """What the reader must know of a draft."""
+    if not option.draft_exact:
+        return " (usual dimensions; its config is not bundled)"
+    if option.made_for is not None:
+        return f" (made for {option.made_for:,} tokens: beyond, fewer drafts are accepted)"
+    return ""
 
 
 def _print_table(choice: SpeculationChoice) -> None:
@@ -118,6 +126,13 @@ def print_flags(choice: SpeculationChoice) -> None:
     if seqs is not None and seqs != choice.plain.config.given.max_num_seqs:
         say_verbatim(f"  --max-num-seqs {seqs}")
         say("The smaller batch lets the drafts of all its requests fit a step.")
+    covered, most = chosen.graph_requests, chosen.memory.config.max_num_seqs
+    if covered is not None and covered < choice.workload.concurrency <= most:
+        say(
+            f"CUDA graphs cover {covered} requests with their drafts; larger batches run without, "
+            "slower than told here. --max-cudagraph-capture-size takes tokens: "
+            f"{choice.workload.concurrency * (1 + chosen.tokens)} for all, and more memory."
+        )
 
 
 def speculative_json(config: SpeculativeConfig) -> str:

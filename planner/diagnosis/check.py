@@ -78,7 +78,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     if memory.config.speculation is not None and not memory.refusals:
         from planner.diagnosis.speculation import about_speculation  # few commands need it
 
-        found += about_speculation(memory)
+        found += about_speculation(memory, draft)
     found += [Finding("note", Severity.INFO, note) for note in memory.notes]
     mends: tuple[Remedy, ...] = ()
     if memory.starts.answer is not Answer.YES and not memory.refusals:

@@ -13,7 +13,6 @@ from typing import Final
 from model_cards import ModelCard
 from model_cards.known_drafts import KnownDraft, draft_card, drafts_of
 from planner.engine.options import has_speculative_key
-from planner.engine.releases import Release
 from planner.engine_config import EngineConfig, SpeculativeConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
@@ -52,12 +51,23 @@ class SpeculativeOption:
     gain: Quantity | None = None  # tokens per second, times what they are without
     gains: tuple[tuple[int, int, Quantity], ...] = ()  # (batch, best tokens there, gain)
     break_even: int = 0  # the largest batch that is no slower with it
+    made_for: int | None = None  # tokens of context that the draft was made for, where fewer
     problem: str | None = None
 
     @property
     def tokens(self) -> int:
         """Tokens drafted in a step."""
         return self.config.num_speculative_tokens
+
+    @property
+    def graph_requests(self) -> int | None:
+        """Requests whose decode steps full CUDA graphs cover; None where there are no graphs.
+
+        Graphs are captured for numbers of tokens, and every request brings 1 + `tokens`.
+        """
+        if self.memory is None or not self.memory.config.cudagraph_sizes:
+            return None
+        return max(self.memory.config.cudagraph_sizes) // (1 + self.tokens)
 
     @property
     def draft_bytes(self) -> int:
@@ -94,7 +104,7 @@ def choose_speculation(
     plain = _without(memory)
     options = [
         _judged(plain, draft, workload, task, temperature)
-        for draft in _worth_planning(plain.card, plain.release, task)
+        for draft in _worth_planning(plain, task, workload.total_tokens)
     ]
     usable = [option for option in options if option.gain is not None]
     usable.sort(key=lambda option: (_gain(option) >= WORTH_IT, _least(option)), reverse=True)
@@ -141,30 +151,34 @@ def _without(memory: MemoryPlan) -> MemoryPlan:
     return plan_memory(memory.card, memory.rig, given, vllm=memory.release)
 
 
-def _worth_planning(card: ModelCard, release: Release, task: str) -> Iterator[KnownDraft]:
-    """Of each kind of draft the one that most is known of, then those that need none."""
+def _worth_planning(plain: MemoryPlan, task: str, length: int) -> Iterator[KnownDraft]:
+    """Of each kind of draft the best known for requests of a length, then those that need none."""
     best: dict[str, KnownDraft] = {}
-    for draft in drafts_of(card):
-        if draft.model is not None and draft_card(draft, card) is None:
+    for draft in drafts_of(plain.card):
+        if draft.model is not None and draft_card(draft, plain.card) is None:
             continue
         kind = drafting_kind(draft.method, draft.parallel)
-        if kind not in best or _known(draft, card, task) > _known(best[kind], card, task):
+        if kind not in best or _known(draft, plain.card, task, length) > _known(
+            best[kind], plain.card, task, length
+        ):
             best[kind] = draft
     yield from best.values()
-    methods = release.fact("speculative_methods")
+    methods = plain.release.fact("speculative_methods")
     for method in _MATCHING:
         if method in methods:
             yield KnownDraft(method, None)
 
 
-def _known(draft: KnownDraft, target: ModelCard, task: str) -> tuple[bool, bool, bool]:
-    """How much is known of a draft: rates on such text, on any, and its config."""
-    if draft.model is None:
-        return True, True, True
+def _known(
+    draft: KnownDraft, target: ModelCard, task: str, length: int
+) -> tuple[bool, bool, bool, bool]:
+    """How well a draft suits: made for that length, measured on such text, on any, known."""
+    card = draft_card(draft, target)
+    if draft.model is None or card is None:
+        return True, True, True, True
     measured = acceptance_data()["drafts"].get(draft.model.lower())
     on_task = measured is not None and task in measured["tasks"]
-    card = draft_card(draft, target)
-    return on_task, measured is not None, card is not None and card.exact
+    return card.max_model_len >= length, on_task, measured is not None, card.exact
 
 
 def _judged(
@@ -177,7 +191,13 @@ def _judged(
     choices = _token_choices(kind, draft, plain.card)
     first = min(choices, key=lambda tokens: abs(tokens - _FIRST_TRY))
     option = SpeculativeOption(
-        kind, draft, card is None or card.exact, _config(draft, first), None, expected
+        kind,
+        draft,
+        card is None or card.exact,
+        _config(draft, first),
+        None,
+        expected,
+        made_for=shorter_context(card, plain),
     )
     problem = _rule(draft, plain)
     if problem is not None:
@@ -219,8 +239,8 @@ def _token_choices(kind: str, draft: KnownDraft, target: ModelCard) -> Sequence[
     """Numbers of drafted tokens to try: up to those that the draft was made for."""
     if kind != "mtp" or draft.model is not None:
         return range(1, (draft.tokens or _MOST_TOKENS.get(kind, _MOST)) + 1)
-    measured = draft_in(target.model_id, kind) in acceptance_data()["drafts"]
-    most = _MOST if measured else _MOST_TOKENS[kind]
+    measured = acceptance_data()["drafts"].get(draft_in(target.model_id, kind), {})
+    most = max(_MOST_TOKENS[kind], measured.get("longest", 0))
     # Several MTP modules take turns: vLLM wants a multiple of them, or fewer.
     modules = next((len(own.layers) for own in target.drafts if own.method == "mtp"), 1)
     return [k for k in range(1, most + 1) if k <= modules or k % modules == 0]
@@ -292,6 +312,16 @@ def _with_gains(
         gains=tuple(at_batches),
         break_even=model.break_even(context, tokens, expected.likely),
     )
+
+
+def shorter_context(draft: ModelCard | None, memory: MemoryPlan) -> int | None:
+    """Tokens of context that a head was made for, where the launch allows more.
+
+    vLLM lets it draft on, but beyond what it was trained for less is accepted.
+    """
+    if draft is None or draft.head is None or not draft.exact:
+        return None
+    return draft.max_model_len if draft.max_model_len < memory.config.max_model_len else None
 
 
 def running_requests(memory: MemoryPlan, workload: Workload) -> int:

@@ -142,3 +142,26 @@ def test_check_judges_the_speculation_of_a_command(
     found = next(each for each in findings if each["code"] == "speculation")
     assert said in f"{found['text']} {found['fix']}"
     assert "times as fast" in found["text"]
+
+
+def test_check_warns_of_heads_made_for_less(vplan_here: Vplan) -> None:
+    config = {"method": "eagle3", "num_speculative_tokens": 3,
+              "model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"}  # fmt: skip
+    words = ("vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct", "--max-model-len", "65536",
+             "--speculative-config", json.dumps(config))  # fmt: skip
+    run = vplan_here("check", "--gpu", "h100-sxm", "--offline", "--json", "--", *words)
+    found = {each["code"]: each for each in json.loads(run.out)["findings"]}
+    assert found["draft_context"]["severity"] == "warning"
+    assert "2,048" in found["draft_context"]["text"]
+
+
+def test_check_plans_a_known_head_without_its_config(vplan_here: Vplan) -> None:
+    """Offline, a head that is known by name is planned as its kind usually is; others are not."""
+    for head, severity in (("Tengyunw/qwen3_8b_eagle3", "warning"), ("nobody/nothing", "error")):
+        config = {"method": "eagle3", "num_speculative_tokens": 3, "model": head}
+        words = ("vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "4096",
+                 "--speculative-config", json.dumps(config))  # fmt: skip
+        run = vplan_here("check", "--gpu", "4090", "--offline", "--json", "--", *words)
+        found = {each["code"]: each for each in json.loads(run.out)["findings"]}
+        assert found["unknown_draft"]["severity"] == severity
+        assert ("speculation" in found) is (severity == "warning")

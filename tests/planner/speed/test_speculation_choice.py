@@ -180,3 +180,35 @@ def test_a_speculation_is_judged_as_it_is() -> None:
     given = replace(memory.config.given, speculative_config=None)
     plain = plan_memory(memory.card, memory.rig, given, vllm=memory.release)
     assert choose_speculation(memory, Workload()).plain.kv_tokens == plain.kv_tokens
+
+
+def test_long_requests_get_a_head_that_was_made_for_them() -> None:
+    """yuhuili's head for Llama-3.1-8B has 2,048 positions, RedHat's 131,072."""
+    memory = plan(LLAMA, "h100-sxm", max_model_len=16384)
+    heads = {}
+    for prompt in (1024, 8192):
+        choice = choose_speculation(memory, Workload(prompt, 256, 1))
+        option = next(option for option in choice.options if option.kind == "eagle3")
+        heads[prompt] = option.draft.model, option.made_for
+    assert heads[1024] == ("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", 2048)
+    assert heads[8192] == ("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3", None)
+
+
+def test_graphs_are_counted_in_tokens() -> None:
+    """512 tokens cover 128 requests of three drafts and a token each (H100: 1,024 requests run)."""
+    speculative = SpeculativeConfig("ngram", 3)
+    memory = plan(LLAMA, "h100-sxm", max_model_len=4096, speculative_config=speculative)
+    assert judge_speculation(memory, Workload()).graph_requests == 128
+    eager = plan(LLAMA, "h100-sxm", max_model_len=4096, enforce_eager=True,
+                 speculative_config=speculative)  # fmt: skip
+    assert judge_speculation(eager, Workload()).graph_requests is None
+
+
+def test_an_mtp_layer_drafts_no_more_than_was_measured() -> None:
+    """InferenceX measured GLM-5.2's layer up to 8 tokens; of DeepSeek-V3.2's nobody said."""
+    for model, most in (("deepseek-ai/DeepSeek-V3.2", 3), ("zai-org/GLM-5.2-FP8", 8)):
+        memory = plan(model, "8xh200", tensor_parallel_size=8, max_model_len=4096)
+        choice = choose_speculation(memory, Workload(1024, 256, 1), task="code")
+        mtp = next(option for option in choice.options if option.kind == "mtp")
+        assert max(tokens for _, tokens, _ in mtp.gains) <= most
+        assert (mtp.tokens > 3) is (most > 3)
