@@ -8,8 +8,8 @@ from typing import Any, Final
 _WRAPS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 # Settings of each for Typer.
 COMMANDS: Final[dict[str, dict[str, Any]]] = {
-    "recommend": {}, "check": _WRAPS, "compare": {}, "diagnose": {}, "gpus": {}, "models": {},
-    "schema": {}, "speculate": {}, "tui": {}, "validate": _WRAPS, "calibration": {}, "completion": {},
+    "recommend": {}, "check": _WRAPS, "compare": {}, "speculate": {}, "diagnose": {}, "gpus": {},
+    "models": {}, "schema": {}, "tui": {}, "validate": _WRAPS, "calibration": {}, "completion": {},
 }  # fmt: skip
 # Second words that are commands of their own, each in a module "first_second".
 BELOW: Final[dict[str, tuple[str, ...]]] = {"models": ("add", "search", "update")}
