@@ -23,9 +23,8 @@ from planner.speed.acceptance import (
     expected_acceptance,
 )
 from planner.speed.amounts import Amount
-from planner.speed.constants import speed_constants
 from planner.speed.drafting import DraftModel, drafting_costs, drafting_kind
-from planner.speed.step import MissingFact, StepModel, StepTime, slowest
+from planner.speed.step import MissingFact, StepModel, StepTime
 
 WORTH_IT: Final = 1.1  # a gain below this is not worth a draft's memory and risks
 LARGEST_BATCH: Final = 1024  # as far as a break-even is looked for
@@ -51,8 +50,8 @@ class SpeculativeModel:
         if memory.config.speculation is None:
             raise PlanError("the plan has no speculative decoding")
         step = StepModel.of(memory)
-        if step.peak is None:
-            name = slowest(memory.rig).gpu.name
+        if not step.compute_seconds(1.0):
+            name = memory.rig.smallest.gpu.name
             raise MissingFact(f"the compute rate of {name} is not known: no speed of verification")
         card, bands = memory.card, drafting_costs()["time_bands"]
         kind = "recurrent" if card.states else "sparse" if card.is_moe else "dense"
@@ -72,11 +71,8 @@ class SpeculativeModel:
         drafted = tokens * self.draft.proposed(first)
         verified = self.step.seconds(batch, context, 1 + drafted)
         # Tokens of one text choose much the same experts.
-        exponent = speed_constants()["expert_draw_exponent"]
         draws = batch * (1 + drafting_costs()["own_experts"] * drafted)
-        read = self.step.demand.weight_bytes(draws, exponent)
-        weights = read / (self.step.weight_efficiency * self.step.bandwidth)
-        total = _added(replace(verified, weights=weights))
+        total = _added(replace(verified, weights=self.step.weight_seconds(draws)))
         if self.draft.plain_share:
             total = total + self.draft.plain_share * self.plain_seconds(batch, context)
         return total + self.draft.seconds(self.step, batch, context, tokens)

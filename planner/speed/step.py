@@ -104,6 +104,11 @@ class StepModel:
             ceiling=(weights + cached) / self.bandwidth,
         )
 
+    def weight_seconds(self, tokens: Amount) -> Amount:
+        """Seconds of reading the weights that a step of so many tokens needs."""
+        read = self.demand.weight_bytes(tokens, speed_constants()["expert_draw_exponent"])
+        return read / (self.weight_efficiency * self.bandwidth)
+
     def compute_seconds(self, flops: Amount) -> Amount:
         """Seconds of operations of one rank; 0 where the compute rate is not known."""
         if self.peak is None:
