@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.command.parse import ServeCommand
+from planner.command.secrets import is_secret
 from planner.engine.releases import find_release
 from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
 from planner.errors import PlanError
@@ -42,7 +43,7 @@ def plan_text(settings: Settings) -> str:
         "use_case": settings.use_case,
         "concurrency": settings.concurrency,
         "settings": given,
-        "environment": dict(settings.environ),
+        "environment": {k: v for k, v in settings.environ if not is_secret(k)},
     }
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     return text

@@ -10,6 +10,8 @@ from functools import cache
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from planner.command.secrets import redacted
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
@@ -54,7 +56,7 @@ def console() -> Console:
 
         def render_str(self, text: str, **options: Any) -> Text:
             encoding = sys.stdout.encoding or "utf-8"
-            shown = printable(text, keep="\n\t").encode(encoding, _PLAIN).decode(encoding)
+            shown = printable(redacted(text), keep="\n\t").encode(encoding, _PLAIN).decode(encoding)
             return super().render_str(shown, **options)
 
     interactive = sys.stdout.isatty()
@@ -94,10 +96,8 @@ def show(table: Table) -> None:
 
 
 def fail(message: str) -> None:
-    """One line on stderr, with nothing a terminal would act on, nor a token a Hub repeated."""
-    token = os.environ.get("HF_TOKEN")
-    line = printable(" ".join(message.split()))
-    print(f"vplan: {line.replace(token, '***') if token else line}", file=sys.stderr)
+    """One line on stderr, with nothing a terminal would act on, nor a key somebody repeated."""
+    print(f"vplan: {printable(redacted(' '.join(message.split())))}", file=sys.stderr)
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -109,7 +109,7 @@ def print_json(report: BaseModel) -> None:
     """A report as JSON, indented, never wrapped, in ASCII for any encoding."""
     import json
 
-    print(json.dumps(report.model_dump(mode="json"), indent=2))
+    print(redacted(json.dumps(report.model_dump(mode="json"), indent=2)))
 
 
 def leave(status: int) -> NoReturn:

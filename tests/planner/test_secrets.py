@@ -1,0 +1,145 @@
+"""Keys are for the Hub and for the server: a scan of all that commands print and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from program import Run
+
+from model_cards.sources import user_catalogue
+from planner.cli.app import run
+from planner.command.exports import FORMATS
+from planner.command.parse import read_command
+from planner.command.secrets import _pattern, redacted
+from planner.plan_file import read_plan, write_plan
+from planner.settings import Settings
+
+TOKEN = "hf_NeverShowThisToken0123456789"
+KEY = "sk-NeverShowThisKey0123456789"
+PASSWORD = "NeverShowThisPassword99"
+SECRETS = (TOKEN, KEY, PASSWORD)
+URL = f"https://me:{PASSWORD}@mirror.example"
+
+MODEL = "Qwen/Qwen3-8B"
+SERVE = ("vllm", "serve", MODEL, "--max-model-len", "4096")
+CHECK = ("check", "--gpu", "4090", "--offline")
+PLAN = ("recommend", "--gpu", "4090", "--offline", "--model", MODEL, "--context", "4096")
+
+LOG = f"""\
+(APIServer pid=1) INFO 04-09 23:58:00 [api_server.py:1] vLLM API server version 0.19.0
+(APIServer pid=1) INFO 04-09 23:58:00 [utils.py:1] non-default args: {{'model_tag': '{MODEL}', \
+'api_key': ['{KEY}'], 'hf_token': '{TOKEN}'}}
+(APIServer pid=1) ERROR 401 Client Error for url {URL}/x with {TOKEN}
+Traceback (most recent call last):
+ValueError: bad key {KEY} for {URL}
+"""
+
+
+@pytest.fixture
+def vplan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Run]]:
+    """The command line in a shell that holds all the secrets, in a folder of its own."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.setenv(name, TOKEN)
+    for name in ("VLLM_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("HF_ENDPOINT", URL)
+    monkeypatch.setattr("model_cards.sources.open.is_offline", lambda: True)
+    monkeypatch.setattr("model_cards.sources.hub.open_cached", lambda *_: None)
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    _pattern.cache_clear()
+
+    def vplan(*arguments: str) -> Run:
+        capsys.readouterr()
+        status = run(arguments)
+        printed = capsys.readouterr()
+        return Run(status, printed.out, printed.err)
+
+    yield vplan
+    _pattern.cache_clear()
+
+
+COMMANDS = [
+    (*CHECK, "--", *SERVE, "--api-key", KEY), (*CHECK, "--", *SERVE, f"--api-key={KEY}"),
+    (*CHECK, "--json", "--", *SERVE, "--api-key", KEY, "--hf-token", TOKEN),
+    (*CHECK, "--", *SERVE, "--api-kye", KEY), (*CHECK, "--", *SERVE, "--port", KEY),
+    (*CHECK, "--json", "--", *SERVE, KEY), (*CHECK, "--", *SERVE, "--hf-token"),
+    (*CHECK, "--", f"HF_TOKEN={TOKEN}", f"VLLM_API_KEY={KEY}", *SERVE),
+    (*CHECK, "--", "docker", "run", "-e", f"HF_TOKEN={TOKEN}", "vllm/vllm-openai:v0.19.1",
+     "--model", MODEL, "--max-model-len", "4096", "--api-key", KEY),
+    (*CHECK, "--", f"vllm serve {MODEL} --api-key {KEY} --hf-token '{TOKEN}"),
+    (*CHECK, "--", "vllm", "serve", f"{URL}/{MODEL}"),
+    (*CHECK, "--", *SERVE, "--speculative-config", f'{{"api_key":"{KEY}"}}'),
+    (*CHECK, "--", *SERVE, "--download-dir", f"s3://me:{PASSWORD}@bucket/x"),
+    (*CHECK, "--fix", "--", *SERVE[:-1], "999999", "--api-key", KEY, "--hf-token", TOKEN),
+    ("recommend", "--gpu", "4090", "--offline", "--model", f"{URL}/x"),
+    ("recommend", "--gpu", "4090", "--api-key", KEY), PLAN,
+    ("models", f"{URL}/x"), ("models", "add", f"{URL}/x"), ("models", TOKEN, "--offline"),
+    ("models", "search", TOKEN, "--offline"), ("models", "add", MODEL, "--offline"), ("models",
+     "update"), ("gpus", KEY), ("schema", KEY), ("completion", KEY), ("diagnose", "server.log"),
+    ("diagnose", "--json", "server.log"),
+    ("validate", "--dry-run", "--", f"HF_TOKEN={TOKEN}", *SERVE, "--api-key", KEY),
+]  # fmt: skip
+
+
+def leaks(tmp_path: Path, *texts: str) -> list[str]:
+    """Where a secret is: in what was printed, or in a file."""
+    found = [text for text in texts if any(secret in text for secret in SECRETS)]
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path.name != "server.log":
+            content = path.read_bytes()
+            found += [str(path) for secret in SECRETS if secret.encode() in content]
+    return found
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda a: " ".join(a)[:70])
+def test_no_command_shows_or_writes_any(
+    vplan: Callable[..., Run], tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "server.log").write_text(LOG)
+    said = vplan(*arguments)
+    assert said.out + said.err
+    assert leaks(tmp_path, said.out, said.err) == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_holds_any(vplan: Callable[..., Run], tmp_path: Path, name: str) -> None:
+    """They name a variable or a secret of the cluster instead."""
+    for number, arguments in enumerate(((*PLAN,), (*CHECK,))):
+        rest = () if number == 0 else ("--", *SERVE, "--api-key", KEY, "--hf-token", TOKEN)
+        said = vplan(*arguments, "--format", name, "-o", f"out-{number}", *rest)
+        assert said.out + said.err or (tmp_path / f"out-{number}").exists()
+        assert leaks(tmp_path, said.out, said.err) == []
+
+
+def test_no_plan_file_holds_any(tmp_path: Path) -> None:
+    """What is pasted with its environment is saved without the keys."""
+    command = read_command([f"HF_TOKEN={TOKEN} VLLM_API_KEY={KEY} VLLM_USE_V1=1 {' '.join(SERVE)}"])
+    assert dict(command.environ)["HF_TOKEN"] == TOKEN
+    settings = Settings("rtx-4090", MODEL, "0.33.0", command.config, environ=command.environ)
+    write_plan(tmp_path / "plan.yaml", settings)
+    assert leaks(tmp_path) == []
+    assert dict(read_plan(tmp_path / "plan.yaml").environ) == {"VLLM_USE_V1": "1"}
+
+
+def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> None:
+    assert vplan("models", "add", MODEL, "--offline").status == 0
+    assert len(list(user_catalogue.folder().iterdir())) == 1
+    assert leaks(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [(f"token {TOKEN}.", "token ***."), (f"'{KEY}'", "'***'"),
+     (f"{URL}/x", "https://***@mirror.example/x"), ("user@host", "user@host"),
+     ("hf_transfer sk-1 org/model@v2", "hf_transfer sk-1 org/model@v2"),
+     ("http://host/a@b", "http://host/a@b"), ("HF_TOKEN is not set", "HF_TOKEN is not set")],
+)  # fmt: skip
+def test_what_is_taken_for_a_secret(text: str, shown: str) -> None:
+    assert redacted(text) == shown
