@@ -582,8 +582,8 @@ def alternative_reports(alternatives: Alternatives) -> list[AlternativeReport]:
                 plan=PlanReport.of(result) if isinstance(result, Settled) else None,
             )
         )
-    if alternatives.more_gpus is not None:
-        spec, settled = alternatives.more_gpus
+    more = [alternatives.more_gpus] if alternatives.more_gpus is not None else []
+    for spec, settled in (*more, *alternatives.larger_gpus):
         rows.append(
             AlternativeReport(
                 what=spec,

@@ -97,6 +97,11 @@ def _print_unfit(
     if alternatives.more_gpus is not None:
         found = True
         say_item(f"--gpu {alternatives.more_gpus[0]} serves it as asked")
+    for spec, settled in alternatives.larger_gpus:
+        found = True
+        speed = settled.speed
+        pace = f", {speed.per_user.value:.0f} tok/s for each user" if speed is not None else ""
+        say_item(f"--gpu {spec} serves it as asked{pace}")
     if not found:
         say_item("nothing among its known checkpoints, on up to 16 of these GPUs")
     works = [c for c in alternatives.checkpoints if isinstance(c.result, Settled)]

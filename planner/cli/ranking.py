@@ -51,7 +51,7 @@ def _print_choices(recommendation: Recommendation) -> None:
         table.add_row(
             str(choice.tier) if choice.tier != tier else "",
             choice.model_id,
-            choice.card.format_kind,
+            choice.card.format_kind + ("*" if choice.candidate.variant.quantization else ""),
             f"{choice.quality.score:.1f}±{choice.quality.error:.1f}",
             f"{estimated}{memory.tightest.weights.value / 2**30:.1f}",
             f"{estimated}{short_count(memory.kv_tokens.value)}",

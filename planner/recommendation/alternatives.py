@@ -10,11 +10,13 @@ from model_cards.sources.bundled import open_bundled
 from planner.engine.releases import Release
 from planner.recommendation.larger import twice
 from planner.recommendation.requirements import Requirements
+from planner.recommendation.rigs import rigs_for
 from planner.recommendation.settle import Settled, Unfit, settle
 from planner.recommendation.variants import base_id, checkpoint_ids
 
 _SHORTEST_CONTEXT = 1024
 _MOST_GPUS = 32
+_LARGER = 2  # kinds of GPU to name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Alternatives:
     shorter: Checkpoint | None  # the same checkpoint with the longest context that fits
     checkpoints: tuple[Checkpoint, ...]  # other checkpoints of the model, smallest loss first
     more_gpus: tuple[str, Settled] | None  # the same checkpoint on more of the same GPUs
+    larger_gpus: tuple[tuple[str, Settled], ...] = ()  # and on as many larger ones, cheapest first
 
 
 def find_alternatives(
@@ -54,6 +57,7 @@ def find_alternatives(
         shorter if isinstance(shorter.result, Settled) and shorter.result.sure else None,
         tuple(_one_of_each_format(others, requirements)),
         _on_more_gpus(card, rig, requirements, release),
+        tuple(_on_larger_gpus(card, rig, requirements, release)),
     )
 
 
@@ -109,3 +113,15 @@ def _on_more_gpus(
             return larger.spec, result
         larger = twice(larger)
     return None
+
+
+def _on_larger_gpus(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> list[tuple[str, Settled]]:
+    """As many GPUs of kinds that have more memory, in one machine."""
+    slot = rig.smallest
+    if rig.mixed or slot.gpu.vendor in ("custom", "cpu"):
+        return []
+    counts = (len(rig.devices),)
+    choices = rigs_for(card, requirements, release, counts=counts, limit=_LARGER)
+    return [(choice.spec, choice.settled) for choice in choices]

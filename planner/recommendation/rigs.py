@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hardware_db import Gpu, all_gpus, find_rig
 from model_cards import ModelCard
 from planner.engine.releases import Release
 from planner.recommendation.quality import NO_LOSS
-from planner.recommendation.requirements import Requirements
+from planner.recommendation.requirements import PLEASANT_PACE, Requirements
 from planner.recommendation.settle import Settled, settle
 from planner.recommendation.variants import Variant, base_id, variants
 
@@ -44,7 +44,15 @@ def cheapest_rigs(
     *,
     usd_per_hour: float | None = None,
 ) -> list[RigChoice]:
-    """Rigs for the checkpoint that was named, then for others of the model that need less."""
+    """Rigs for the checkpoint that was named, then for others of the model that need less.
+
+    At `PLEASANT_PACE` at least, where no other was asked for and one of the rigs reaches it.
+    """
+    if requirements.min_tokens_per_second is None:
+        pleasant = replace(requirements, min_tokens_per_second=PLEASANT_PACE)
+        found = cheapest_rigs(card, pleasant, release, usd_per_hour=usd_per_hour)
+        if found:
+            return found
     found = rigs_for(card, requirements, release, usd_per_hour=usd_per_hour)
     for variant in variants(base_id(card.model_id), find_rig(_ROOMIEST), card):
         if variant.is_named or variant.card.weight_bytes > 0.9 * card.weight_bytes:
@@ -69,12 +77,13 @@ def rigs_for(
     *,
     variant: Variant | None = None,
     usd_per_hour: float | None = None,
+    counts: tuple[int, ...] = (1, 2, 4, 8),
     limit: int = 10,
 ) -> list[RigChoice]:
     """The fewest GPUs of each kind that serve `card`, cheapest first where prices are known.
 
     Without a price, by total memory: the smallest rig that does is the nearest answer. With
-    `usd_per_hour` only those that are known to cost no more.
+    `usd_per_hour` only those that are known to cost no more, with `counts` so many of a kind.
     """
     found = []
     weights = card.weight_bytes
@@ -86,7 +95,7 @@ def rigs_for(
             continue
         price = hourly_price(gpu)
         for count in _COUNTS.get(gpu.category, ()):
-            if weights > total * count:
+            if count not in counts or weights > total * count:
                 continue
             cost = None if price is None else price * count
             if usd_per_hour is not None and (cost is None or cost > usd_per_hour):

@@ -32,6 +32,8 @@ from planner.speed.step import MissingFact
 
 # A faster layout must be this much faster to be worth more GPUs.
 _WORTH_MORE_GPUS: Final = 1.05
+# What is refused less often than this needs no smaller batch.
+_COMFORTABLE: Final = 0.01
 # More requests at a time are beyond what the speed model was checked on.
 _MOST_AT_ONCE: Final = 256
 
@@ -197,14 +199,15 @@ def _settle_layout(
         nearest = plan_memory(card, rig, config, vllm=release)
     except Refused as error:
         return Unfit(str(error), None, 0)
-    if _works(nearest, requirements):
-        return Settled(nearest, None, reasons)
+    just_works = Settled(nearest, None, reasons) if _works(nearest, requirements) else None
+    if just_works is not None and nearest.starts.chance_of_refusal <= _COMFORTABLE:
+        return just_works
     if nearest.starts.breaks_a_rule or _hopeless(nearest):
-        return _unfit(nearest, requirements)
+        return just_works or _unfit(nearest, requirements)
     if _may_work(nearest, requirements):
         risky.append((nearest.starts.chance_of_refusal, nearest, reasons))
     for batches in frugal_settings(card, rig, requirements, release, config, reasons):
-        smallest: tuple[MemoryPlan, dict[str, str]] | None = None
+        works: list[Settled] = []  # the smallest batch first, then from the largest down
         for frugal, why in batches:
             if frugal == config:  # tried already
                 continue
@@ -213,17 +216,19 @@ def _settle_layout(
             except Refused:
                 break
             if _works(memory, requirements):
-                if smallest is not None:
+                if works and memory.starts.chance_of_refusal <= _COMFORTABLE:
                     return Settled(memory, None, why)
-                smallest = memory, why
-            elif smallest is None:
+                works.append(Settled(memory, None, why))
+            elif not works:
                 if _may_work(memory, requirements):
                     risky.append((memory.starts.chance_of_refusal, memory, why))
                 if excess_bytes(memory) < excess_bytes(nearest):
                     nearest = memory
                 break
-        if smallest is not None:
-            return Settled(smallest[0], None, smallest[1])
+        if works:
+            return just_works or works[1 if len(works) > 1 else 0]
+    if just_works is not None:
+        return just_works
     if risky:
         _, memory, why = min(risky, key=lambda each: each[0])
         return Settled(memory, None, why)
