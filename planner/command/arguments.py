@@ -47,7 +47,8 @@ _SHORT: Final = {
 class Given:
     """One option as it was written, and the option string that the release has for it.
 
-    `name` is None where it has none: then `why` says why, and what comes instead follows.
+    `name` is None where it has none, and `why` says why. What then comes instead follows, and was
+    not written by anybody.
     """
 
     word: str
@@ -55,6 +56,7 @@ class Given:
     key: str | None = None  # of a JSON option
     values: tuple[str, ...] = ()
     why: str | None = None
+    instead: bool = False  # of the one before it that has no name
 
     @property
     def written(self) -> str:
@@ -197,7 +199,7 @@ class _Reader:
         for each in became.instead:
             replaced = known_option(each.name, self.release)
             assert replaced is not None
-            self._set(Given(each.name, each.name, each.key, each.values), replaced)
+            self._set(Given(each.name, each.name, each.key, each.values, None, True), replaced)
 
     def _speculative(self, word: str, name: str, values: tuple[str, ...]) -> None:
         """An option of before `--speculative-config`, as a key of it."""
@@ -222,7 +224,8 @@ class _Reader:
         except ValueError as error:
             self._say("bad_value", f"{name} {values[0]}: {error} is expected")
             return
-        self.found.given.append(Given(SPECULATIVE, SPECULATIVE, old.key, (as_json(value),)))
+        text = as_json(value)
+        self.found.given.append(Given(SPECULATIVE, SPECULATIVE, old.key, (text,), None, True))
         self._merge(option.dest, {old.key: value})
 
     def _set(self, given: Given, option: Option) -> None:
@@ -235,16 +238,18 @@ class _Reader:
         if not values:
             if option.takes is Takes.VALUE:
                 self._say("missing_value", f"{option.name} needs a value")
-            else:
-                self.found.given.append(given)
+                given = replace(given, name=None, why="it needs a value")
+            self.found.given.append(given)
             return
         type_ = None if given.key is not None else option.type
         try:
             read = [convert(type_, each) for each in values]
         except ValueError as error:
             self._say("bad_value", f"{option.name} {values[0]}: {error} is expected")
+            self.found.given.append(replace(given, name=None, why=f"{error} is expected"))
             return
         if given.key is None and not self._is_choice(option, values):
+            self.found.given.append(replace(given, name=None, why="no such value"))
             return
         value = read if option.takes is Takes.SEVERAL else read[0]
         if option.name in _SHORT:

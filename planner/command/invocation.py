@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.errors import PlanError
@@ -39,6 +39,7 @@ class Invocation:
     arguments: tuple[str, ...]
     environ: tuple[tuple[str, str], ...] = ()
     release: str | None = None
+    random_benchmark: bool = False  # `vllm bench serve` with random tokens stands beside it
 
     @property
     def variables(self) -> dict[str, str]:
@@ -66,7 +67,9 @@ def split_text(text: str) -> list[str]:
 def read_invocation(words: Sequence[str]) -> Invocation:
     """The start of vLLM among the words of a shell line; `PlanError` if there is none."""
     environ: dict[str, str] = {}
-    for command in _commands(words):
+    commands = _commands(words)
+    random = any(map(_is_random_benchmark, commands))
+    for command in commands:
         position = _skip_launchers(command, environ)
         rest = command[position:]
         if not rest:
@@ -74,11 +77,22 @@ def read_invocation(words: Sequence[str]) -> Invocation:
         if rest[0] in _CONTAINERS:
             found = _in_container(rest, environ)
             if found is not None:
-                return found
+                return replace(found, random_benchmark=random)
         arguments = _arguments(rest)
         if arguments is not None:
-            return Invocation(tuple(arguments), tuple(environ.items()))
+            return Invocation(tuple(arguments), tuple(environ.items()), None, random)
     raise PlanError("no vLLM command found; it looks like: vllm serve MODEL --option value ...")
+
+
+def _is_random_benchmark(command: list[str]) -> bool:
+    """Whether vLLM's own benchmark sends random tokens, as it does unless it is told otherwise."""
+    program = command[0].rpartition("/")[2]
+    if program != "vllm" or command[1:2] != ["bench"]:
+        return False
+    given = [word for word in command if word.startswith("--dataset-name")]
+    after = command[command.index(given[0]) + 1 :][:1] if given else []
+    named = given[0].partition("=")[2] or "".join(after) if given else "random"
+    return named == "random"
 
 
 def _commands(words: Sequence[str]) -> list[list[str]]:

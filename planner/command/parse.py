@@ -51,6 +51,7 @@ class ServeCommand:
     infers_method: bool = False
     given: tuple[Given, ...] = ()  # every option, as it was written
     graph_sizes: tuple[int, ...] = ()  # batch sizes that CUDA graphs are asked for
+    random_benchmark: bool = False  # random tokens are to be sent to it
 
 
 def read_command(words: Sequence[str], release: str | None = None) -> ServeCommand:
@@ -81,7 +82,14 @@ def read_command(words: Sequence[str], release: str | None = None) -> ServeComma
         reader.infers_method,
         tuple(arguments.given),
         _graph_sizes(settings),
+        invocation.random_benchmark and not _acceptance_is_made_up(settings),
     )
+
+
+def _acceptance_is_made_up(settings: Mapping[str, Any]) -> bool:
+    """Whether drafts are accepted at random, as they are to be timed: any tokens will do then."""
+    given = settings.get("speculative_config")
+    return isinstance(given, Mapping) and given.get("rejection_sample_method") == "synthetic"
 
 
 def _graph_sizes(settings: Mapping[str, Any]) -> tuple[int, ...]:

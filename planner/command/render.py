@@ -100,7 +100,12 @@ def _flags(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator[Flag]:
             continue
         else:
             otherwise = _EFFECTS.get(name, "as asked for")
-        yield Flag(option(name, value), _written(value), reasons.get(name, otherwise))
+        yield flag_of(name, value, reasons.get(name, otherwise))
+
+
+def flag_of(field: str, value: object, reason: str) -> Flag:
+    """The option that gives an EngineConfig field a value."""
+    return Flag(option(field, value), _written(value), reason)
 
 
 def _written(value: object) -> str | None:

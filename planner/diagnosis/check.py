@@ -11,6 +11,7 @@ from planner.command.parse import ServeCommand
 from planner.diagnosis.later_risks import later_risks
 from planner.diagnosis.messages import own_message
 from planner.diagnosis.remedies import Remedy, is_about_memory, remedies
+from planner.diagnosis.wasted import wasted
 from planner.engine.refusal import Refusal
 from planner.engine_config import EngineConfig
 from planner.findings import Finding, Severity
@@ -73,6 +74,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     found += _about_memory(memory)
     found += _about_draft_ranks(memory)
     found += _about_speed(memory)
+    found += wasted(command, memory)
     if not memory.refusals:
         found += later_risks(memory)
     if memory.config.speculation is not None and not memory.refusals:
