@@ -10,6 +10,7 @@ import typer
 
 from hardware_db import Rig, find_rig
 from planner.cli.console import fail, print_json
+from planner.cli.export import FORCE_HELP, FORMAT_HELP, OUTPUT_HELP, target
 from planner.cli.status import Status
 from planner.errors import PlanError
 
@@ -52,17 +53,31 @@ def check(
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Print the corrected command, what changed and why.")
+    ] = False,
+    format: Annotated[
+        str | None, typer.Option("--format", help=f"With --fix. {FORMAT_HELP}")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help=f"With --fix. {OUTPUT_HELP}")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
 ) -> int:
     """Say whether a vLLM command starts, and what would.
 
     For example: vplan check --gpu 4090 -- vllm serve MODEL --max-model-len 8192
 
     Understood are vllm serve, python -m vllm.entrypoints.openai.api_server and docker run, with
-    environment variables, continued lines and a --config file. Exit status: 0 it starts, 1 it does
-    not, 3 it may.
+    environment variables, continued lines and a --config file. Each finding has a code, in --json
+    and in docs/findings.md. Exit status: 0 it starts, 1 it does not, 3 it may; with --fix, whether
+    the corrected command does.
     """
     from planner.cli.verdict import print_verdict  # what only this command needs
 
+    if not fix and (format is not None or output is not None or force):
+        raise PlanError("--format, -o and --force are about the command that --fix makes")
+    wanted = target(format, output, force=force, as_json=as_json)
     if plan is None:
         parsed = _read(command or [], vllm_version)
     elif command:
@@ -73,6 +88,12 @@ def check(
         file = read_plan(plan)
         parsed, gpu = as_command(file, vllm_version), gpu or file.gpu
     rig = find_rig(gpu or "auto", free_memory=free_memory, reserve=reserve)
+    if fix:
+        if beside:
+            raise PlanError("--fix corrects a command that runs alone: leave --beside out")
+        from planner.cli.fixed import put_out_fixed
+
+        return put_out_fixed(parsed, rig, wanted, offline=offline)
     if beside:
         return _check_together(parsed, beside, rig, vllm_version, offline, as_json)
     from planner.diagnosis.check import check_command

@@ -13,7 +13,6 @@ from typing import Final
 from planner.cli.console import say_verbatim
 from planner.command.exports import FORMATS
 from planner.errors import PlanError
-from planner.files import write_file
 
 JSON: Final = "json"
 FORMAT_HELP: Final = f"Print it as {', '.join(FORMATS)} or json, and nothing else."
@@ -34,6 +33,8 @@ class Target:
         if self.path is None:
             sys.stdout.write(text)
             return
+        from planner.files import write_file  # tempfile is slow to import
+
         try:
             write_file(self.path, text, force=self.force)
         except OSError as error:

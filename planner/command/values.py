@@ -31,6 +31,8 @@ def convert(kind: str | None, text: str) -> Any:
             return _json(text)
         case "bool":
             return _boolean(text)
+        case "str":
+            return text
     if text.lstrip()[:1] in ("{", "["):
         return _json(text)
     return text

@@ -15,12 +15,22 @@ from planner.command.render import Command, Flag
 from planner.command.rewrite import Change, Rewrite
 from planner.command.secrets import SECRET_OPTIONS
 from planner.diagnosis.check import Check, check_command
-from planner.engine.options import has_config_key, has_speculative_key, has_speculative_method
+from planner.engine.options import (
+    has_config_key,
+    has_speculative_key,
+    has_speculative_method,
+    knows_variable,
+)
 from planner.engine.refusal import RefusalKind
-from planner.engine.replacements import compilation_key, dropped_key, dropped_method
+from planner.engine.replacements import (
+    compilation_key,
+    dropped_key,
+    dropped_method,
+    variable_instead,
+)
 from planner.findings import Finding, Severity
 from planner.memory.verdict import Answer
-from planner.recommendation.settle import layouts
+from planner.recommendation.layouts import layouts
 
 _ROUNDS: Final = 4  # of trying and mending
 
@@ -48,10 +58,9 @@ def fix_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> Fi
         rewrite.drop(dest, f"set {variable} where it runs: a command line can be read by all")
     _correct_speculation(rewrite)
     _correct_compilation(rewrite)
-    for finding in command.findings:
-        if finding.code == "unknown_variable":
-            name = next(word for word in finding.text.split() if word.startswith("VLLM_"))
-            rewrite.drop_variable(name.rstrip(":"), finding.fix or "it has no effect")
+    for name in [name for name in rewrite.environ if name.startswith("VLLM_")]:
+        if not knows_variable(name, rewrite.release):
+            rewrite.drop_variable(name, variable_instead(name) or "this vLLM does not read it")
     check = _judged(rewrite, rig, offline)
     for _ in range(_ROUNDS):
         if not _mend(rewrite, check, rig):
@@ -130,14 +139,14 @@ def _mend(rewrite: Rewrite, check: Check, rig: Rig) -> bool:
 
 def _fewer_ranks(rewrite: Rewrite, check: Check, finding: Finding) -> None:
     """As many GPUs as there are, in a layout that suits the model."""
-    sizes = [pair for pair in layouts(check.card, check.rig) if pair[1] == check.rig.nodes]
-    if not sizes:
+    found = layouts(check.card, check.rig)
+    if not found:
         return
-    tensor, pipeline = max(sizes)
+    layout = max(found, key=lambda each: (each.tensor * each.pipeline, each.tensor))
     config = replace(
         check.config,
-        tensor_parallel_size=tensor,
-        pipeline_parallel_size=pipeline,
+        tensor_parallel_size=layout.tensor,
+        pipeline_parallel_size=layout.pipeline,
         data_parallel_size=1,
     )
     rewrite.settle(check.config, config, finding.text)

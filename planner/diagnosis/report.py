@@ -9,6 +9,7 @@ from pydantic import Field
 
 from planner.command.render import render_command
 from planner.diagnosis.check import Check
+from planner.diagnosis.fix import Fixed
 from planner.diagnosis.remedies import Remedy
 from planner.diagnosis.together import Together
 from planner.findings import Finding
@@ -65,6 +66,26 @@ class NeighbourReport(StrictModel):
     )
 
 
+class ChangeReport(StrictModel):
+    """What a corrected command has otherwise."""
+
+    what: str
+    why: str
+
+
+class FixReport(StrictModel):
+    """`--fix`: the corrected command, which the rest of the report is about."""
+
+    command: list[str]
+    changes: list[ChangeReport]
+
+    @classmethod
+    def of(cls, fixed: Fixed) -> FixReport:
+        """From the library's."""
+        changes = [ChangeReport(what=each.what, why=each.why) for each in fixed.changes]
+        return cls(command=fixed.command.argv, changes=changes)
+
+
 class CheckReport(StrictModel):
     """`vplan check --json`."""
 
@@ -85,9 +106,10 @@ class CheckReport(StrictModel):
     working_share: float | None = Field(
         default=None, description="the command's own gpu_memory_utilization with which all start"
     )
+    fixed: FixReport | None = Field(default=None, description="with --fix")
 
     @classmethod
-    def of(cls, check: Check) -> CheckReport:
+    def of(cls, check: Check, fixed: Fixed | None = None) -> CheckReport:
         """From the library's."""
         return cls(
             vllm=check.command.release.name,
@@ -99,6 +121,7 @@ class CheckReport(StrictModel):
             settings=_settings(check),
             memory=MemoryReport.of(check.memory) if check.memory is not None else None,
             remedies=[RemedyReport.of(remedy) for remedy in check.remedies],
+            fixed=FixReport.of(fixed) if fixed is not None else None,
         )
 
     @classmethod

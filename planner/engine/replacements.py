@@ -36,7 +36,7 @@ class Gone:
     instead: tuple[Instead, ...] = ()
 
 
-_RENAMED: Final = ("renamed", "moved", "split in two")
+_RENAMED: Final = ("renamed", "moved")
 
 
 def gone(option: Option, values: tuple[str, ...], release: Release) -> Gone | None:
