@@ -1,6 +1,6 @@
 """Fit the fixed costs of speculative decoding to published speed-ups.
 
-    python tools/fit_speculation.py [tests/data/acceptance.jsonl]
+    python tools/fit_speculation.py [ROWS.jsonl ...]
 
 Rewrites the times in planner/speed/data/speculation.json: of a draft pass, of a step, of a request.
 Each is moved up and down as long as that brings predictions closer to the rows that state hardware,
@@ -39,8 +39,9 @@ _DIGITS: Final = 6
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", type=Path, nargs="?", default=DEFAULT)
-    rows = read_rows(parser.parse_args().rows)
+    parser.add_argument("rows", type=Path, nargs="*", help="measurements, JSON lines")
+    files = parser.parse_args().rows or [DEFAULT, DEFAULT.with_name("acceptance_tables.jsonl")]
+    rows = [row for path in files for row in read_rows(path)]
     costs = drafting_costs()  # the table that predictions read, changed in place
     for group, kind in _FITTED:
         costs[group][kind] = max(_LEAST[group], costs[group][kind])
