@@ -91,7 +91,7 @@ def validate(
     ] = None,
     requests: Annotated[
         int | None,
-        typer.Option(min=1, help="Requests to send at each level of concurrency."),
+        typer.Option(min=0, help="Requests to send at each level of concurrency; 0: no load."),
     ] = None,
     retry: Annotated[
         int, typer.Option(min=0, help="If it fails, try so many corrected commands.")

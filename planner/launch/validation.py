@@ -110,7 +110,8 @@ def validate(
     """Run the launch once; its log goes to `folder`. A server that is not kept has ended after.
 
     `timeout` are the seconds until it must be ready, `requests` how many are sent at each level of
-    concurrency, instead of as many as half a minute takes. Raises `Cancelled` once `cancel` is set.
+    concurrency, instead of as many as half a minute takes (0: no load). Raises `Cancelled` once
+    `cancel` is set.
     """
     memory = preflight.check.memory
     if memory is None or preflight.forbidden:
@@ -174,7 +175,7 @@ def ask(
     assert memory is not None
     writes = not memory.config.pooling and not memory.card.has_cross_attention
     answers = probe(client, generates=writes, observer=observer, cancel=cancel)
-    if not writes:
+    if not writes or requests == 0:
         return answers
     longest = answers.max_model_len or memory.kv_cache.max_model_len
     load = Load(

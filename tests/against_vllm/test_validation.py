@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from vllm_folders import make_folder
+from vllm_server import launch
 
+from hardware_db import find_rig
+from model_cards import open_card
+from planner import EngineConfig, plan_memory
 from planner.launch.facts import FailureKind, Milestone
 from planner.launch.log import read_log
 from planner.launch.watchdog import descendants
@@ -75,21 +80,31 @@ def nothing_is_left() -> Iterator[None]:
     assert vllm_processes() <= before
 
 
-@pytest.mark.parametrize("model", ["llama", "gemma3"])
-def test_the_plan_is_what_vllm_allocates(
-    model: str, tmp_path: Path, environ: dict[str, str]
-) -> None:
-    folder = make_folder(tmp_path, model)
-    command = (VLLM, "serve", str(folder), *SETTINGS, *CACHE)
-    run = subprocess.run(
-        [VPLAN, "validate", "--json", "--timeout", str(SECONDS), "--", *command],
-        capture_output=True,
-        text=True,
-        env=environ,
-    )
-    assert run.returncode == 0, run.stderr
-    report: dict[str, Any] = json.loads(run.stdout)
-    assert report["verdict"] == "inside"
+Validate = Callable[..., tuple[int, dict[str, Any], str]]
+
+
+@pytest.fixture
+def validate(environ: dict[str, str]) -> Validate:
+    """Runs `vplan validate`: its exit status, its report, what it said on stderr."""
+
+    def run(
+        folder: Path, *words: str, before: tuple[str, ...] = ("--requests", "0")
+    ) -> tuple[int, dict[str, Any], str]:
+        command = (VLLM, "serve", str(folder), *SETTINGS, *words)
+        run = subprocess.run(
+            [VPLAN, "validate", "--json", "--timeout", str(SECONDS), *before, "--", *command],
+            capture_output=True,
+            text=True,
+            env=environ,
+        )
+        return run.returncode, json.loads(run.stdout), run.stderr
+
+    return run
+
+
+def assert_exact(report: dict[str, Any]) -> None:
+    """Everything that vLLM counts out is what was planned."""
+    assert report["verdict"] == "inside", report["terms"]
     terms = {term["name"]: term for term in report["terms"]}
     for name in ("KV blocks", "block size", "KV tokens", "concurrency", "context length"):
         term = terms[name]
@@ -101,20 +116,222 @@ def test_the_plan_is_what_vllm_allocates(
     assert report["facts"]["milestones"][-1]["name"] == "stopped"
 
 
-def test_a_launch_that_vllm_refuses(tmp_path: Path, environ: dict[str, str]) -> None:
+def speculative(method: str, tokens: int, model: Path | None = None) -> tuple[str, str]:
+    config = {"method": method, "num_speculative_tokens": tokens}
+    return "--speculative-config", json.dumps(config | ({"model": str(model)} if model else {}))
+
+
+@pytest.mark.parametrize("model", ["gemma3", "mixtral", "deepseek"])
+def test_sliding_windows_experts_and_latent_attention(
+    model: str, tmp_path: Path, validate: Validate
+) -> None:
+    status, report, said = validate(make_folder(tmp_path, model), *CACHE)
+    assert status == 0, said
+    assert_exact(report)
+
+
+@pytest.mark.parametrize("method", ["ngram", "draft_model", "eagle3", "mtp"])
+def test_speculation(method: str, tmp_path: Path, validate: Validate) -> None:
+    """What a draft adds to the cache, and its counters."""
+    draft = None
+    if method == "draft_model":
+        draft = make_folder(tmp_path, "llama", "draft", num_hidden_layers=1)
+    elif method == "eagle3":
+        draft = make_folder(tmp_path, "eagle3")
+    layers = 8 if method == "eagle3" else 3
+    model = "deepseek_mtp" if method == "mtp" else "llama"
+    tokens = 1 if method == "mtp" else 3
+    folder = make_folder(tmp_path, model, num_hidden_layers=layers)
+    status, report, said = validate(folder, *CACHE, *speculative(method, tokens, draft))
+    assert status == 0, said
+    assert_exact(report)
+    counted = report["speculation"]
+    assert counted["drafts"] > 0
+    assert counted["draft_tokens"] <= counted["drafts"] * tokens
+    assert len(counted["acceptance_rates"]) == tokens
+
+
+def test_half_a_billion_parameters_under_load(tmp_path: Path, validate: Validate) -> None:
+    """The load goes through vLLM's own benchmark, and does not take long."""
+    folder = make_folder(tmp_path, "qwen2_half_billion")
+    began = time.monotonic()
+    status, report, said = validate(
+        folder, "--kv-cache-memory-bytes", str(2**30),
+        before=("--prompt-tokens", "128", "--output-tokens", "32", "--concurrency", "4"),
+    )  # fmt: skip
+    beside = time.monotonic() - began - report["ready_seconds"]
+    assert status == 0, said
+    assert_exact(report)
+    assert [level["concurrency"] for level in report["levels"]] == [1, 4]
+    for level in report["levels"]:
+        assert level["by"] == "vllm bench serve"
+        assert level["failed"] == 0
+    assert beside < 120 * _slowness(report)
+
+
+def _slowness(report: dict[str, Any]) -> float:
+    """How much longer everything takes than on idle cores, by the start: 45 s there."""
+    return float(max(1.0, report["ready_seconds"] / 45))
+
+
+def test_a_kept_server_and_one_that_is_attached_to(
+    tmp_path: Path, environ: dict[str, str], validate: Validate
+) -> None:
+    folder = make_folder(tmp_path, "llama")
+    status, report, said = validate(folder, *CACHE, before=("--keep", "--requests", "0"))
+    assert status == 0, said
+    kept = report["kept"]
+    try:
+        key = Path(kept["key_file"]).read_text()
+        run = subprocess.run(
+            [VPLAN, "validate", "--attach", kept["url"], "--requests", "4", "--json"],
+            capture_output=True,
+            text=True,
+            env={**environ, "VLLM_API_KEY": key},
+        )
+        assert run.returncode == 0, run.stderr
+        attached = json.loads(run.stdout)
+        measured = {term["name"]: term["measured"] for term in attached["terms"]}
+        assert measured["KV blocks"] == next(
+            term["plan"]["value"] for term in report["terms"] if term["name"] == "KV blocks"
+        )
+        assert all(term["inside"] for term in attached["terms"])
+        assert attached["levels"][0]["completed"] == 4
+        assert runs(kept["pid"])
+    finally:
+        os.kill(kept["pid"], signal.SIGTERM)
+    assert all_end([kept["pid"]], 15)
+    until = time.monotonic() + 15  # for the watchdog to see to the rest
+    while vllm_processes() and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def test_the_next_plan_is_closer(
+    tmp_path: Path, environ: dict[str, str], validate: Validate
+) -> None:
+    """After a run that taught what a worker takes here; for another model than that of the run."""
+    automatic = ("--gpu-memory-utilization", "0.15")
+    words = {"env": environ, "capture_output": True, "text": True}
+    first = make_folder(tmp_path, "llama")
+    second = make_folder(tmp_path, "gemma3")
+    check = [VPLAN, "check", "--json", "--gpu", "cpu", "--vllm-version", "0.32.0", "--", VLLM,
+             "serve", str(second), *SETTINGS, *automatic]  # fmt: skip
+    before = json.loads(subprocess.run(check, **words).stdout)  # type: ignore[call-overload]
+    validate(first, *automatic)
+    after = json.loads(subprocess.run(check, **words).stdout)  # type: ignore[call-overload]
+    _, report, _ = validate(second, *automatic)
+    measured = next(t for t in report["terms"] if t["name"] == "weights and the process")
+
+    def error(planned: dict[str, Any]) -> float:
+        rank = planned["memory"]["ranks"][0]
+        parts = [rank["weights"]["total"]["value"], rank["non_torch"]["value"]]
+        return float(abs(sum(parts) + rank["persistent_buffers"] - measured["measured"]))
+
+    assert error(after) < error(before) / 2
+    assert after["memory"]["ranks"][0]["non_torch"]["basis"] == "measured"
+    assert measured["inside"]
+
+
+def test_retries_end_with_a_command_that_runs(tmp_path: Path, validate: Validate) -> None:
+    """The plan sees that one request does not fit, and which length does."""
+    folder = make_folder(tmp_path, "llama")
+    words = ("--kv-cache-memory-bytes", str(4 * 2**20), "--no-such-flag", "3")
+    status, report, said = validate(folder, *words, before=("--retry", "3", "--requests", "0"))
+    assert status == 0, said
+    verdicts = [each["verdict"] for each in report["tries"]]
+    assert verdicts == ["refused", "refused", "inside"]
+    assert report["tries"][1]["change"] == "without --no-such-flag"
+    assert report["tries"][2]["change"].startswith("--max-model-len ")
+
+
+def test_a_launch_that_vllm_refuses(tmp_path: Path, validate: Validate) -> None:
     """For a reason that no plan can see: a model without a tokenizer."""
     folder = make_folder(tmp_path, "llama")
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer_config.json").unlink()
-    run = subprocess.run(
-        [VPLAN, "validate", "--json", "--", VLLM, "serve", str(folder), *SETTINGS, *CACHE],
-        capture_output=True,
+    status, report, said = validate(folder, *CACHE)
+    assert status == 4, said
+    assert report["failure"]["kind"] == FailureKind.TOKENIZER.value, report["failure"]
+
+
+def test_a_server_that_is_not_ready_in_time(tmp_path: Path, validate: Validate) -> None:
+    folder = make_folder(tmp_path, "llama")
+    status, report, said = validate(folder, *CACHE, before=("--timeout", "5"))
+    assert status == 4, said
+    assert report["failure"]["kind"] == FailureKind.TIMEOUT.value
+
+
+def test_a_server_that_crashes_on_the_first_request(tmp_path: Path, validate: Validate) -> None:
+    """EAGLE-3 takes the states of three layers, which a target of four has twice over."""
+    folder = make_folder(tmp_path, "llama")
+    draft = make_folder(tmp_path, "eagle3")
+    status, report, said = validate(folder, *CACHE, *speculative("eagle3", 3, draft))
+    assert status == 4, said
+    assert report["failure"]["when_serving"]
+    assert report["failure"]["kind"] == FailureKind.CRASH.value
+
+
+def test_a_server_that_dies_under_load(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Its engine is killed, as the system does for want of memory."""
+    folder = make_folder(tmp_path, "llama")
+    command = (VLLM, "serve", str(folder), *SETTINGS, *CACHE)
+    vplan = subprocess.Popen(
+        [VPLAN, "validate", "--json", "--requests", "100000", "--", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         env=environ,
     )
-    assert run.returncode == 4, run.stderr
-    failure = json.loads(run.stdout)["failure"]
-    assert failure["kind"] == FailureKind.TOKENIZER.value, failure
+    try:
+        until = time.monotonic() + SECONDS
+        while not list(tmp_path.glob("data/vplan/launches/*/bench.log")):
+            assert vplan.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        for process in descendants(vplan.pid):
+            with suppress(OSError):
+                if b"EngineCore" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                    os.kill(process.pid, signal.SIGKILL)
+        out, _ = vplan.communicate(timeout=SECONDS)
+    finally:
+        vplan.kill()
+        vplan.wait()
+    assert vplan.returncode == 4
+    failure = json.loads(out)["failure"]
+    assert failure["when_serving"]
+    assert failure["kind"] in (FailureKind.CRASH.value, FailureKind.KILLED.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["--kv-cache-memory-bytes", "4194304"], FailureKind.KV_ROOM),
+        (["--gpu-memory-utilization", "0.99"], FailureKind.FREE_MEMORY),
+        (["--no-such-flag", "3"], FailureKind.OPTION),
+        (["--port"], FailureKind.PORT),
+    ],
+)
+def test_refusals_as_vllm_words_them(words: list[str], kind: FailureKind, tmp_path: Path) -> None:
+    """What the plan would have stopped, started all the same: the log says it in our terms."""
+    folder = make_folder(tmp_path, "llama")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        if kind is FailureKind.PORT:
+            words = [*words, str(taken.getsockname()[1])]
+        seen = launch(folder, words, {}, tmp_path / "cache")
+    assert not seen.cache_config
+    failure = read_log(seen.log.splitlines())[-1].failure
+    assert failure is not None, seen.log[-2000:]
+    assert failure.kind is kind
+    if kind is FailureKind.KV_ROOM:
+        plan = plan_memory(
+            open_card(str(folder)),
+            find_rig("cpu"),
+            EngineConfig(kv_cache_memory_bytes=4194304),
+            vllm="0.32.0",
+        )
+        assert failure.longest_len == plan.kv_cache.longest_len
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

@@ -67,6 +67,62 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "rope_theta": 10000.0,
         "tie_word_embeddings": False,
     },
+    "mixtral": {
+        "architectures": ["MixtralForCausalLM"],
+        "model_type": "mixtral",
+        "num_hidden_layers": 3,
+        "head_dim": 32,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "sliding_window": None,
+        "tie_word_embeddings": False,
+    },
+    "deepseek_mtp": {
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "model_type": "deepseek_v3",
+        "num_hidden_layers": 3,
+        "num_nextn_predict_layers": 1,
+        "num_key_value_heads": 8,
+        "kv_lora_rank": 512,
+        "q_lora_rank": 128,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "n_routed_experts": 4,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 128,
+        "first_k_dense_replace": 1,
+        "moe_layer_freq": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 1.0,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+    },
+    "eagle3": {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "num_hidden_layers": 1,
+        "head_dim": 32,
+        "draft_vocab_size": 512,
+        "tie_word_embeddings": False,
+    },
+    "qwen2_half_billion": {  # the shape of Qwen2.5-0.5B, with this vocabulary's tokenizer
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "num_hidden_layers": 24,
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "vocab_size": 151936,
+        "rope_theta": 1000000.0,
+        "tie_word_embeddings": True,
+    },
     "lfm2": {
         "architectures": ["Lfm2ForCausalLM"],
         "model_type": "lfm2",
@@ -86,11 +142,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
-def make_folder(where: Path, name: str, **changes: Any) -> Path:
+def make_folder(where: Path, name: str, called: str | None = None, **changes: Any) -> Path:
     """The folder of one of `CONFIGS`, with some keys changed."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    folder = where / name
+    folder = where / (called or name)
     folder.mkdir()
     config = _COMMON | CONFIGS[name] | changes
     (folder / "config.json").write_text(json.dumps(config))
