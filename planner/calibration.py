@@ -100,9 +100,13 @@ class Lesson:
 
 
 class Calibration:
-    """What runs taught, ready to be asked."""
+    """What runs taught, ready to be asked.
 
-    def __init__(self, lessons: Iterable[Lesson] = ()) -> None:
+    `certain`: the lessons are of the very launch that is planned, and taken as they are.
+    """
+
+    def __init__(self, lessons: Iterable[Lesson] = (), *, certain: bool = False) -> None:
+        self._certain = certain
         self._seen: dict[tuple[str, str, Term, str], list[Observation]] = {}
         self._runs: dict[tuple[str, str], int] = {}
         for lesson in lessons:
@@ -133,6 +137,8 @@ class Calibration:
             return fitted
         shares = [each.measured / (each.fitted if term.is_ratio else fitted.value) for each in seen]
         value, band = shrunk(shares, (fitted.high - fitted.low) / (2 * fitted.value))
+        if self._certain:
+            value, band = shares[-1], _LEAST_SCATTER * shares[-1]
         runs = f"{len(seen)} run{'s' if len(seen) > 1 else ''} on this GPU"
         low, high = max(0.0, value - band) * fitted.value, (value + band) * fitted.value
         return Quantity(value * fitted.value, low, high, Basis.MEASURED, runs)

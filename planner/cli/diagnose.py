@@ -13,6 +13,7 @@ from planner.errors import PlanError
 
 if TYPE_CHECKING:
     from planner.launch.facts import LaunchFacts
+    from planner.launch.fixes import Fixes
     from planner.launch.shares import Shares
 
 _WIDTH: Final = 72
@@ -22,6 +23,15 @@ _STYLES: Final = {"W": "blue", "A": "magenta", "N": "yellow", "G": "red", "K": "
 
 def diagnose(
     log: Annotated[str, typer.Argument(metavar="FILE|-", help='A log of vLLM; "-" reads it.')],
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            "--gpu",
+            "-g",
+            help="The hardware of the launch, for fixes that are tried through the planner; that "
+            "of this machine if it is left out.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Read a log of vLLM: what happened, where the memory went, what failed and why.
@@ -36,18 +46,58 @@ def diagnose(
     facts = launches[-1]
     if not facts.tells_of_a_launch:
         raise PlanError(f"{log}: no line of a vLLM start is in it")
+    tried, why_not = _fixes(facts, gpu)
     if as_json:
         from planner.launch.log_report import DiagnosisReport
 
-        print_json(DiagnosisReport.of(launches))
+        print_json(DiagnosisReport.of(launches, tried))
     else:
         _print(facts, len(launches))
+        _print_fixes(tried, why_not)
     if facts.failure is None:
         return Status.YES
     from planner.launch.explain import explain
 
     fail(f"the launch failed: {explain(facts.failure).meaning}")
     return Status.LAUNCH_FAILED
+
+
+def _fixes(facts: LaunchFacts, gpu: str | None) -> tuple[Fixes | None, str | None]:
+    """Changes that the planner finds, or why it cannot look for any."""
+    from hardware_db import HardwareError, NoGpuDetected, find_rig
+    from model_cards.errors import CardError
+
+    if facts.failure is None:
+        return None, None
+    from planner.launch.fixes import concerns_memory, fixes
+
+    if not concerns_memory(facts.failure):
+        return None, None
+    try:
+        rig = find_rig(gpu or ("cpu" if facts.device == "CPU" else "auto"))
+        return fixes(facts, rig), None
+    except NoGpuDetected:
+        return None, "give the hardware of the launch, --gpu, and fixes are tried for it"
+    except (CardError, PlanError, HardwareError) as error:
+        if isinstance(error, HardwareError) and gpu is not None:
+            raise
+        return None, f"no fix could be tried: {error}"
+
+
+def _print_fixes(tried: Fixes | None, why_not: str | None) -> None:
+    if why_not is not None:
+        say_item(why_not)
+    if tried is None:
+        return
+    where = tried.check.rig.describe()
+    if not tried.remedies:
+        say(f"No change of its settings makes it start on {where}, by the plan that the log "
+            "corrects.")  # fmt: skip
+        return
+    say(f"Starts on {where}, by the plan that the log corrects, with one of:", "bold")
+    for remedy in tried.remedies:
+        tokens = remedy.memory.kv_tokens.value
+        say_item(f"{remedy.change}: {count(tokens)} KV tokens")
 
 
 def _print(facts: LaunchFacts, launches: int) -> None:

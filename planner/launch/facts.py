@@ -141,6 +141,7 @@ class LaunchFacts:
 
     release: str | None = None
     model: str | None = None
+    options: tuple[str, ...] = ()  # as words of a command, without secrets
     tensor_parallel_size: int | None = None
     max_model_len: int | None = None
     device: str | None = None  # GPU, CPU or XPU

@@ -11,6 +11,7 @@ from planner.launch.facts import LaunchFacts, RankFacts
 from planner.launch.probe import Probe
 from planner.memory.free_memory import context
 from planner.memory.plan import MemoryPlan, RankMemory, non_torch_name
+from planner.speed.measured import subject_of
 from planner.speed.serving import predict_speed
 from planner.speed.step import MissingFact
 
@@ -95,7 +96,7 @@ def _speed(fitted: MemoryPlan, probe: Probe | None) -> Iterator[Observation]:
         speed = predict_speed(fitted, alone.level.workload)
     except MissingFact:
         return
-    subject = fitted.card.format_kind
+    subject = subject_of(fitted)
     if alone.median_tpot is not None:
         yield Observation(Term.TPOT, subject, alone.median_tpot, speed.tpot.value, formula())
     if speed.ttft is not None:

@@ -41,7 +41,7 @@ _EXCEPTION: Final = re.compile(r"\s*(?:\w+\.)*\w*(?:Error|Exception): \S")
 _TOKEN: Final = re.compile(r"\bhf_\w{8,}|(?<=Bearer )\S+")
 _CAUSES_NOTHING: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 # The draft's backend comes after the model's, and names repeat.
-_FIRST: Final = frozenset({"release", "model", "attention_backend"})
+_FIRST: Final = frozenset({"release", "model", "options", "attention_backend"})
 _RANK: Final = frozenset(field.name for field in fields(RankFacts))
 _TIMES: Final = frozenset(field.name for field in fields(Times))
 _SERVED: Final = frozenset(field.name for field in fields(Served))

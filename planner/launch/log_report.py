@@ -6,8 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from planner.diagnosis.report import RemedyReport
 from planner.launch.explain import explain
 from planner.launch.facts import Failure, LaunchFacts, RankFacts, Served
+from planner.launch.fixes import Fixes
 from planner.report import StrictModel
 
 
@@ -175,8 +177,15 @@ class DiagnosisReport(StrictModel):
     schema_version: Literal[1] = 1
     kind: Literal["diagnosis"] = "diagnosis"
     launches: list[LaunchFactsReport] = Field(description="in order; the last is what is shown")
+    remedies: list[RemedyReport] = Field(
+        default_factory=list,
+        description="changes that make it start, by the plan that the log corrects",
+    )
 
     @classmethod
-    def of(cls, launches: tuple[LaunchFacts, ...]) -> DiagnosisReport:
-        """From a log that was read."""
-        return cls(launches=[LaunchFactsReport.of(facts) for facts in launches])
+    def of(cls, launches: tuple[LaunchFacts, ...], tried: Fixes | None = None) -> DiagnosisReport:
+        """From a log that was read, and what was tried after it."""
+        return cls(
+            launches=[LaunchFactsReport.of(facts) for facts in launches],
+            remedies=[RemedyReport.of(each) for each in tried.remedies] if tried else [],
+        )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.launch.facts import FailureKind, Milestone
+from planner.launch.log_arguments import option_words
 
 _GIB: Final = 2**30
 _NUMBER: Final = r"-?\d{1,15}(?:\.\d{1,12})?"
@@ -26,10 +27,11 @@ _KINDS: Final = {
     "option": r"-[-\w/]{1,100}",
     "word": r"[^\s'\"]{1,200}",
     "text": ".{1,200}?",
+    "settings": r"\{.{0,7000}\}",
 }
 _FACT: Final = re.compile(r"<(\w+):(\w+)>")
 
-Value = int | float | str
+Value = int | float | str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ def _value(kind: str, text: str) -> Value:
         return round(float(text) * 2**20)
     if kind == "float":
         return float(text)
+    if kind == "settings":
+        return option_words(text)
     if kind in ("int", "bytes"):
         return int(text.replace(",", ""))
     return text.strip()

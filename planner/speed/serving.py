@@ -14,6 +14,7 @@ from planner.engine.device import Platform
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Basis, Quantity
 from planner.speed.constants import speed_constants
+from planner.speed.measured import measured_times
 from planner.speed.step import StepModel, StepTime, slowest
 from planner.workload import Workload
 
@@ -58,7 +59,6 @@ def predict_speed(memory: MemoryPlan, workload: Workload, *, task: str = "chat")
     low, high = max(tpot * (1 - min(faster, _MOST_OF_A_BAND)), ceiling), tpot * (1 + slower)
     basis = max(basis, drafting.gain.basis)
     tpot_q = Quantity(tpot, low, high, basis, "step-time model")
-    per_user = Quantity(1 / tpot, 1 / high, 1 / low, basis, "step-time model")
     ttft = None
     if prefill is not None:
         ttft = Quantity.within(
@@ -67,6 +67,10 @@ def predict_speed(memory: MemoryPlan, workload: Workload, *, task: str = "chat")
             Basis.ESTIMATED,
             "zero queue",
         )
+    tpot_q, ttft = measured_times(memory, tpot_q, ttft, ceiling)
+    per_user = Quantity(
+        1 / tpot_q.value, 1 / tpot_q.high, 1 / tpot_q.low, tpot_q.basis, tpot_q.source
+    )
     return SpeedEstimate(
         workload=workload,
         tpot=tpot_q,

@@ -36,6 +36,8 @@ from planner.calibration_store import (
 )
 from planner.errors import PlanError
 from planner.quantity import BAND_SIGMAS, Basis
+from planner.speed.serving import SpeedEstimate, predict_speed
+from planner.workload import Workload
 
 GIB = 2**30
 
@@ -127,6 +129,29 @@ def test_graphs_and_context() -> None:
         after = plan()
     assert after.tightest.cuda_graphs.value > before.tightest.cuda_graphs.value
     assert after.start.margin.value < before.start.margin.value
+
+
+def test_speed() -> None:
+    """No token takes less time than its bytes."""
+    workload = Workload(1024, 256)
+    before = predict_speed(plan(), workload)
+    assert before.ttft is not None
+
+    def taught(factor: float) -> SpeedEstimate:
+        seen = [
+            Observation(term, "16bit", factor * 0.02, 0.02, formula())
+            for term in (Term.TPOT, Term.TTFT)
+        ]
+        with calibrated_by(Calibration([lesson(*seen)])):
+            return predict_speed(plan(), workload)
+
+    slower = taught(1.5)
+    assert 1.2 < slower.tpot.value / before.tpot.value < 1.5
+    assert slower.per_user.value == 1 / slower.tpot.value
+    assert slower.tpot.basis is Basis.MEASURED
+    assert slower.ttft is not None
+    assert slower.ttft.value > before.ttft.value
+    assert taught(0.01).tpot.value >= 1 / before.ceiling_per_user
 
 
 def test_a_process_uses_it_in_all_threads_and_loads_it_once() -> None:

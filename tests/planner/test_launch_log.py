@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import fields, replace
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 from launch_logs import CPU_LOG, FAILURES, RELEASES, STOP, V0_LOG, Said, cuda_log, key
 
+from planner.launch.explain import explain
 from planner.launch.facts import FailureKind, LaunchFacts, Milestone
 from planner.launch.log import LogReader, read_log
+from planner.launch.shares import shares
 
 GIB = 2**30
 
@@ -208,13 +211,17 @@ def test_cut_at_both_ends(release: str) -> None:
         assert part.failure is None
 
 
+# All 10,000 take a minute: MUTATED_LOGS=10000 pytest -k mutated.
+MUTATED_LOGS = int(os.environ.get("MUTATED_LOGS", "2000"))
+
+
 def test_mutated_logs() -> None:
     logs = [cuda_log(release, Said(), 2) for release in RELEASES] + [V0_LOG, CPU_LOG + STOP]
     logs += [[*CPU_LOG[:4], message] for message, _, _ in FAILURES]
     texts = ["\n".join(log) for log in logs]
     letters = "0123456789,.-()<>'\"\n\x1b[m\x00é٣ \t:%/"
     draw = random.Random(20261130)
-    for _ in range(5000):
+    for _ in range(MUTATED_LOGS):
         text = draw.choice(texts)
         for _ in range(draw.randint(1, 12)):
             at = draw.randrange(len(text))
@@ -230,4 +237,8 @@ def test_mutated_logs() -> None:
         reader = LogReader()
         for line in text.split("\n"):
             reader.feed(line)
-        assert isinstance(reader.facts, LaunchFacts)
+        facts = reader.facts
+        assert isinstance(facts, LaunchFacts)
+        shares(facts)
+        if facts.failure is not None:
+            assert explain(facts.failure).meaning
