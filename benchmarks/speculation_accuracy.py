@@ -1,6 +1,7 @@
 """How well speculation is predicted: acceptance length, speed-up, and whether it pays.
 
-    python benchmarks/speculation_accuracy.py [tests/data/acceptance.jsonl] [--json] [--rows]
+    python benchmarks/speculation_accuracy.py [ROWS.jsonl] [--json] [--rows]
+                                              [--leave-one-source-out]
 
 Acceptance length: every chain that was measured at several numbers of drafted tokens is fitted at
 the smallest and predicted at the others; those that start at one token are shown apart. Speed-up:
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from speculation_plans import Predicted, predicted_gain
 from speculation_rows import Row, read_rows, series_of
 
 from planner.speed.acceptance import acceptance_data, curve_of, iid_length
+from planner.speed.drafting import drafting_costs
 from planner.speed.speculative import WORTH_IT
 
 DEFAULT: Final = Path(__file__).parent.parent / "tests" / "data" / "acceptance.jsonl"
@@ -90,6 +93,21 @@ def decisions(rows: Sequence[Row]) -> list[tuple[Row, Predicted]]:
     return [(row, predicted_gain(row, rows)) for row in stated]
 
 
+def gains_left_out(rows: Sequence[Row]) -> list[tuple[Row, Predicted]]:
+    """The same, each source's rows by costs that were fitted without them."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+    from fit_speculation import fit
+
+    costs, found = drafting_costs(), []
+    shipped = json.dumps(costs)
+    stated = [row for row, _ in gains(rows)]
+    for source in dict.fromkeys(row.source for row in stated):
+        fit([row for row in rows if row.source != source])
+        found += [(row, predicted_gain(row, rows)) for row in stated if row.source == source]
+        costs.update(json.loads(shipped))
+    return found
+
+
 def balanced_accuracy(found: Sequence[tuple[Row, Predicted]]) -> float | None:
     """Mean of the shares of right answers among rows where it pays and where it does not."""
     shares = []
@@ -116,11 +134,11 @@ def percent(errors: Sequence[float]) -> dict[str, float]:
     }
 
 
-def score(rows: Sequence[Row]) -> dict[str, Any]:
-    """All figures as one object."""
+def score(rows: Sequence[Row], *, left_out: bool = False) -> dict[str, Any]:
+    """All figures as one object; speed-ups `left_out`: by costs fitted without their source."""
     taus = extrapolations(rows)
     later, from_one = ([t for t in taus if (t.start == 1) is one] for one in (False, True))
-    found = gains(rows)
+    found = gains_left_out(rows) if left_out else gains(rows)
     made = [(row, p) for row, p in found if p.gain is not None]
 
     def errors(wanted: Sequence[tuple[Row, Predicted]]) -> list[float]:
@@ -171,10 +189,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", type=Path, nargs="?", default=DEFAULT)
     parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument(
+        "--leave-one-source-out",
+        action="store_true",
+        help="speed-ups by costs that were fitted without the row's source",
+    )
     parser.add_argument("--rows", dest="every", action="store_true", help="every speed-up")
     arguments = parser.parse_args()
     rows = read_rows(arguments.rows)
-    result = score(rows)
+    result = score(rows, left_out=arguments.leave_one_source_out)
     if arguments.json:
         print(json.dumps(result, indent=2))
         return

@@ -41,8 +41,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", type=Path, nargs="*", help="measurements, JSON lines")
     files = parser.parse_args().rows or [DEFAULT, DEFAULT.with_name("acceptance_tables.jsonl")]
-    rows = [row for path in files for row in read_rows(path)]
-    costs = drafting_costs()  # the table that predictions read, changed in place
+    error = fit([row for path in files for row in read_rows(path)])
+    OUTPUT.write_text(json.dumps(drafting_costs(), indent=1) + "\n", "utf-8")
+    print(f"mean error {100 * error:.1f} %: {OUTPUT}")
+
+
+def fit(rows: list[Row]) -> float:
+    """Change the costs in place (those that predictions read); the mean error that is left."""
+    costs = drafting_costs()
     for group, kind in _FITTED:
         costs[group][kind] = max(_LEAST[group], costs[group][kind])
     best, factor = loss(rows), 1.5
@@ -61,8 +67,7 @@ def main() -> None:
             factor = sqrt(factor)
     for group, kind in _FITTED:
         costs[group][kind] = round(costs[group][kind], _DIGITS)
-    OUTPUT.write_text(json.dumps(costs, indent=1) + "\n", "utf-8")
-    print(f"mean error {100 * best:.1f} %: {OUTPUT}")
+    return best
 
 
 def loss(rows: list[Row]) -> float:
