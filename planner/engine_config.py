@@ -34,11 +34,29 @@ class SpeculativeConfig:
                 f"num_speculative_tokens must be at least 1; {self.num_speculative_tokens} was "
                 "asked for"
             )
+        if self.num_speculative_tokens_per_batch_size is not None:
+            ranges = _batch_ranges(self.num_speculative_tokens_per_batch_size)
+            object.__setattr__(self, "num_speculative_tokens_per_batch_size", ranges)
 
     def settings(self) -> dict[str, Any]:
         """What `--speculative-config` takes: the keys that are given."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in given.items() if value is not None}
+
+
+def _batch_ranges(given: Any) -> tuple[tuple[int, int, int], ...]:
+    """Drafted tokens by batch size, as v1/spec_decode/dynamic/utils.py takes them."""
+    what = "num_speculative_tokens_per_batch_size"
+    try:
+        ranges = sorted((int(low), int(high), int(tokens)) for low, high, tokens in given)
+    except (TypeError, ValueError):
+        raise PlanError(f"{what} must be a list of [fewest, most, tokens], not {given!r}") from None
+    if not ranges or ranges[0][0] != 1:
+        raise PlanError(f"{what} must begin with a batch of 1")
+    for index, (low, high, tokens) in enumerate(ranges):
+        if high < low or tokens < 0 or (index and low <= ranges[index - 1][1]):
+            raise PlanError(f"{what}: [{low}, {high}, {tokens}] is no range of its own")
+    return tuple(ranges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ class _Settings:
             model,
             given.get("draft_tensor_parallel_size"),
             given.get("parallel_drafting"),
-            _ranges(given.get("num_speculative_tokens_per_batch_size")),
+            given.get("num_speculative_tokens_per_batch_size"),
         )
 
     def _plain_method(self, method: str | None) -> str | None:
@@ -182,13 +182,6 @@ class _Settings:
 
     def _note(self, code: str, severity: Severity, text: str) -> None:
         self.findings.append(Finding(code, severity, text))
-
-
-def _ranges(given: Any) -> tuple[tuple[int, int, int], ...] | None:
-    """Drafted tokens by batch size: (fewest requests, most, tokens) each."""
-    if not given:
-        return None
-    return tuple((int(fewest), int(most), int(tokens)) for fewest, most, tokens in given)
 
 
 def _text(value: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,24 @@ def test_nothing_that_is_pasted_breaks_it(words: list[str]) -> None:
         except PlanError:
             continue
         assert all(finding.text for finding in command.findings)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [([[1, 8, 4], [9, 256, 1]], None), ([[9, 256, 1], [1, 8, 4]], None),
+     ([[2, 8, 4]], "must begin with a batch of 1"), ([[1, 8, 4], [8, 9, 1]], "no range of its own"),
+     ([[1, 8]], "must be a list of"), (7, "must be a list of"), ([], "must begin with")],
+)  # fmt: skip
+def test_drafted_tokens_by_batch_size(ranges: object, said: str | None) -> None:
+    """As vLLM 0.33.0's `validate_and_normalize_dynamic_sd_schedule` reads them."""
+    config = {"method": "ngram", "num_speculative_tokens": 4,
+              "num_speculative_tokens_per_batch_size": ranges}  # fmt: skip
+    words = ["vllm", "serve", "Qwen/Qwen3-8B", "--speculative-config", json.dumps(config)]
+    command = read_command(words, "0.33.0")
+    if said is None:
+        speculative = command.config.speculative_config
+        assert speculative is not None
+        assert speculative.num_speculative_tokens_per_batch_size == ((1, 8, 4), (9, 256, 1))
+        assert hash(command.config)
+    else:
+        assert any(said in finding.text for finding in command.findings)
