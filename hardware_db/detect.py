@@ -112,7 +112,7 @@ def _link(nvml: Any, units: list[Unit], gpus: list[Gpu]) -> tuple[Link, bool, st
         return nvlink(gpus[0]), first is None or first.bridge, None
     note = "NVLink joins only some of the GPUs; all together talk over PCIe" if some else None
     link = default_link(gpus)
-    if link.kind != "unknown":
+    if link.kind not in ("unknown", "fabric"):
         slots = [card.pcie or gpu.pcie for card, gpu in zip(cards, gpus, strict=True)]
         link = pcie_link(slots)
     return link, False, note

@@ -13,7 +13,8 @@ from hardware_db.gpu import Gpu, Pcie
 class Link:
     """The link that bounds traffic among all GPUs of a node."""
 
-    kind: Literal["none", "pcie", "nvlink", "unknown"]
+    kind: Literal["none", "pcie", "nvlink", "fabric", "unknown"]
+    """A "fabric" is a maker's own, of NVLink's class."""
     gbs_per_direction: float | None
     """GB/s one way, per GPU; None means not known (or, for "none", that there is no link)."""
     source: str
@@ -32,7 +33,7 @@ def default_link(gpus: Sequence[Gpu]) -> Link:
     if alike and first.nvlink is not None and first.nvlink.generation and not first.nvlink.bridge:
         return nvlink(first)
     if any(gpu.nvlink is None and _has_own_fabric(gpu) for gpu in gpus):
-        return Link("unknown", None, "a link of its own, rate not known")
+        return Link("fabric", None, "a link of its own, rate not known")
     return pcie_link([gpu.pcie for gpu in gpus])
 
 

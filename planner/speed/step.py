@@ -172,7 +172,7 @@ def _communication(memory: MemoryPlan) -> tuple[float, float]:
     config, card = memory.config.given, memory.card
     ranks, stages = config.tensor_parallel_size, config.pipeline_parallel_size
     token = card.hidden_size * memory.config.dtype_bytes
-    link = "nvlink" if memory.rig.link.kind == "nvlink" else "pcie"
+    link = "nvlink" if memory.rig.link.kind in ("nvlink", "fabric") else "pcie"
     start = per_token = 0.0
     if ranks > 1:
         growth = 1 + constants["all_reduce_growth_per_doubling"] * log2(ranks / 2)

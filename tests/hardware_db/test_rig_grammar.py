@@ -126,7 +126,7 @@ def test_links(text: str, link: Link) -> None:
 
 def test_links_that_are_not_known_say_so() -> None:
     rig = find_rig("8xmi300x")
-    assert (rig.link.kind, rig.link.gbs_per_direction) == ("unknown", None)
+    assert (rig.link.kind, rig.link.gbs_per_direction) == ("fabric", None)
     assert rig.missing_facts() == ("link between the GPUs",)
     rig = find_rig("2xh100-pcie+nvlink")  # an option whose rate no source gives
     assert (rig.link.kind, rig.link.gbs_per_direction) == ("nvlink", None)
