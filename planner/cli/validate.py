@@ -191,18 +191,18 @@ def validate_command(words: Sequence[str], workload: Workload | None, options: O
     done: list[Try] = []
     for this in tries(words, options.retries, examine, launch):
         done.append(this)
+        if options.as_json:
+            continue
         if this.run is None:
-            last = options.retries == 0
-            if last or not options.as_json:
-                refuse(this.preflight, as_json=options.as_json and last)
-        elif not options.as_json:
+            refuse(this.preflight, as_json=False)
+        else:
             print_run(this.run)
     return _conclude(done, options)
 
 
 def _conclude(done: Sequence[Try], options: Options) -> int:
     """What all tries came to."""
-    from planner.cli.validation_text import print_tries
+    from planner.cli.validation_text import print_tries, refuse
     from planner.launch.report import verdict_line
 
     last = done[-1]
@@ -211,6 +211,8 @@ def _conclude(done: Sequence[Try], options: Options) -> int:
     if len(done) > 1 and not options.as_json:
         print_tries(done)
     if last.run is None:
+        if options.as_json:
+            refuse(last.preflight, as_json=True)
         if options.retries:
             fail(f"no command was found that runs, after {len(done)} tries")
         return Status.NO

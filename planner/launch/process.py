@@ -55,6 +55,7 @@ class Watched:
             env=dict(launch.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what it has to say, it says on the other
             start_new_session=True,
         )  # fmt: skip
         assert self._watchdog.stdin is not None

@@ -34,8 +34,8 @@ class Usage:
 class Watch:
     """Reads every second until it is stopped; for a `with`."""
 
-    def __init__(self, reading: Reading, observer: Observer) -> None:
-        self._reading, self._observer = reading, observer
+    def __init__(self, reading: Reading, observer: Observer, every: float = _EVERY) -> None:
+        self._reading, self._observer, self._every = reading, observer, every
         self._over = Event()
         self._peak: int | None = None
         self._watts: list[float] = []
@@ -84,7 +84,7 @@ class Watch:
         )
 
     def _run(self) -> None:
-        while not self._over.wait(_EVERY):
+        while not self._over.wait(self._every):
             now = self._reading()
             if now is None:
                 continue

@@ -154,7 +154,13 @@ def main() -> None:
             "GiB). Based on the available memory, the estimated maximum model length is 10752."
         )
         sys.exit(1)  # fmt: skip
-    say("Explicitly set (0.25/23.54) GiB for KV cache on node 0.")
+    if "--gpu-memory-utilization" in sys.argv:
+        say(
+            "Auto set (0.25/23.54) GiB for KV cache on node 0, with 0.85 GiB requested memory for "
+            "the worker. 0.60 GiB memory was consumed by non-kv usages."
+        )
+    else:
+        say("Explicitly set (0.25/23.54) GiB for KV cache on node 0.")
     say(
         f"CPU KV cache size: {TOKENS:,} tokens, Maximum concurrency for {LENGTH:,} tokens per "
         f"request: {TOKENS / LENGTH:.2f}x"

@@ -252,3 +252,13 @@ def test_a_server_that_is_not_to_be_asked(fake: Fake, running: str) -> None:
     assert "no vLLM answers" in silent.err
     assert "looks like" in fake.vplan("validate", "--attach", "localhost").err
     assert "nothing of it is chosen" in fake.vplan("validate", "--attach", running, "--keep").err
+
+
+def test_retries_that_find_nothing(fake: Fake) -> None:
+    """The last thing that was examined is what is printed."""
+    command = ("vllm", "serve", str(fake.model), "--max-model-len", "999999", *CACHE)
+    run = fake(*command, before=("--retry", "2", "--json"))
+    assert run.status == 1
+    assert json.loads(run.out)["answer"] == "no"
+    assert "no command was found that runs" in run.err
+    assert not fake.started

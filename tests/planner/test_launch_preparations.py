@@ -1,0 +1,181 @@
+"""Before a launch: weights that can be had, room for them, time; during it: memory and power."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from hardware_db import Rig, find_rig
+from model_cards import ModelCard, open_card
+from model_cards.errors import GatedModel, HubUnavailable
+from planner import EngineConfig, plan_memory
+from planner.findings import Severity
+from planner.launch import download
+from planner.launch.download import Download, about_download
+from planner.launch.estimate import start_time
+from planner.launch.progress import Event, InUse
+from planner.launch.report import ValidationReport
+from planner.launch.usage import Usage, Watch, meter
+
+GIB = 2**30
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def card() -> ModelCard:
+    return replace(open_card("Qwen/Qwen3-8B", offline=True), checkpoint_bytes=16 * GIB)
+
+
+class Hub:
+    """What a Hub and a disk say."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        self.problem: Exception | None = None
+        self.token: str | None = None
+        self.free = 100 * GIB
+        self.cached: Path | None = None
+        monkeypatch.setattr(download, "check_access", self._check)
+        monkeypatch.setattr(download, "cached_weights", lambda *_: self.cached)
+        monkeypatch.setattr(download, "cache_folder", lambda: tmp_path / "not" / "there")
+        monkeypatch.setattr("shutil.disk_usage", lambda _: Disk(0, 0, self.free))
+
+    def _check(self, model_id: str, token: str | None) -> None:
+        self.token = token
+        if self.problem is not None:
+            raise self.problem
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hub:
+    return Hub(monkeypatch, tmp_path)
+
+
+def test_weights_that_can_be_fetched(card: ModelCard, hub: Hub) -> None:
+    assert about_download(card, None, False, {"HF_TOKEN": "hf_of_the_command"}) == Download(
+        16 * GIB, ()
+    )
+    assert hub.token == "hf_of_the_command"
+
+
+def test_weights_that_are_here_or_made_up(card: ModelCard, hub: Hub, tmp_path: Path) -> None:
+    assert about_download(card, None, True, {}) is None
+    hub.cached = tmp_path
+    assert about_download(card, None, False, {}) is None
+    hub.cached = None
+    folder = replace(card, origin=replace(card.origin, kind="folder"))
+    assert about_download(folder, None, False, {}) is None
+
+
+def test_a_disk_without_room(card: ModelCard, hub: Hub) -> None:
+    hub.free = 16 * GIB
+    found = about_download(card, None, False, {})
+    assert found is not None
+    (finding,) = found.findings
+    assert (finding.code, finding.severity) == ("disk", Severity.ERROR)
+    assert "takes 16.0 GiB to fetch" in finding.text
+    assert "16.0 GiB free" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("problem", "severity"),
+    [
+        (GatedModel("the Hub wants an accepted licence"), Severity.ERROR),
+        (HubUnavailable("the Hub did not answer in time"), Severity.WARNING),
+    ],
+)
+def test_what_the_hub_says(
+    card: ModelCard, hub: Hub, problem: Exception, severity: Severity
+) -> None:
+    hub.problem = problem
+    found = about_download(card, None, False, {})
+    assert found is not None
+    (finding,) = found.findings
+    assert finding.severity is severity
+    assert str(problem) in finding.text
+
+
+def report(card: ModelCard, gpu: str, seconds: float | None) -> ValidationReport:
+    model = ValidationReport.model_fields["model"].annotation
+    assert model is not None
+    return ValidationReport.model_construct(
+        model=model.model_construct(id=card.model_id), gpu=gpu, ready_seconds=seconds
+    )
+
+
+def test_the_time_until_it_is_ready(card: ModelCard) -> None:
+    def plan(**settings: bool) -> object:
+        config = EngineConfig(max_model_len=8192, **settings)  # type: ignore[arg-type]
+        return plan_memory(card, find_rig("4090"), config)
+
+    by_size = start_time(plan(), [])  # type: ignore[arg-type]
+    eager = start_time(plan(enforce_eager=True), [])  # type: ignore[arg-type]
+    assert by_size.low > eager.low
+    assert eager.low == pytest.approx(15 + 0.2 * 16.4, abs=0.1)
+    assert "no earlier run" in by_size.why
+    past = [
+        report(card, "rtx-4090", 100.0),
+        report(card, "rtx-4090", 110.0),
+        report(card, "rtx-4090", None),
+        report(card, "h100-sxm", 5.0),
+    ]
+    known = start_time(plan(), past)  # type: ignore[arg-type]
+    assert known.low == pytest.approx(0.6 * 105)
+    assert known.why == "2 earlier runs of it here"
+
+
+def test_memory_and_power_while_it_runs() -> None:
+    readings: Iterator[InUse] = iter(
+        [InUse(1 * GIB, 60.0), InUse(5 * GIB, 300.0), InUse(4 * GIB, 320.0), InUse(1 * GIB, 70.0)]
+    )
+    heard: list[Event] = []
+    with Watch(lambda: next(readings), heard.append, every=0.02) as watch, watch.busy():
+        until = time.monotonic() + 10
+        while len(heard) < 2 and time.monotonic() < until:
+            time.sleep(0.001)
+        watch._over.set()
+        watch._thread.join()
+        usage = watch.stop()
+    assert heard == [InUse(5 * GIB, 300.0), InUse(4 * GIB, 320.0)]
+    assert usage == Usage(1 * GIB, 5 * GIB, 310.0, 320.0, 1 * GIB)
+
+
+def test_a_watch_without_readings() -> None:
+    with Watch(lambda: None, lambda _: None, every=0.01) as watch:
+        time.sleep(0.05)
+        assert watch.stop() == Usage()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_cpu_is_its_processes() -> None:
+    import os
+
+    with meter(find_rig("cpu:64GiB@80"), lambda: [os.getpid(), 2**30]) as read:
+        seen = read()
+    assert seen is not None
+    assert 2**20 < seen.memory < 64 * GIB
+    assert seen.watts is None
+
+
+def test_gpus_are_asked_through_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    sys.path.append(str(Path(__file__).parents[1] / "hardware_db"))
+    from fake_nvml import Card, FakeNvml
+
+    first, second = Card("A", 24564, used_mib=1024, milliwatts=50_000), Card("B", 24564)
+    nvml = FakeNvml(first, second)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
+    rig: Rig = find_rig("4090")
+    rig = replace(rig, devices=tuple(replace(device, index=0) for device in rig.devices))
+    with meter(rig, list) as read:
+        assert read() == InUse(GIB, 50.0)
+    assert nvml.open == 0
