@@ -66,6 +66,12 @@ def drafts_of(card: ModelCard) -> tuple[KnownDraft, ...]:
     return own + tuple(draft for draft in found if _suits(draft, card))
 
 
+def find_draft(model_id: str) -> KnownDraft | None:
+    """A known draft by its repository, whatever its target."""
+    name = model_id.lower()
+    return next((draft for _, draft in _listed() if (draft.model or "").lower() == name), None)
+
+
 def draft_card(draft: KnownDraft, target: ModelCard) -> ModelCard | None:
     """The card of a draft's own checkpoint, from the snapshot or as its kind usually is.
 

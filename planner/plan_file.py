@@ -102,9 +102,14 @@ def _engine_value(name: object, value: Any) -> Any:
     if name not in _NESTED or value is None:
         return _checked(name, value, known[name])
     try:
-        return _NESTED[name](**value)
-    except TypeError:
+        return _NESTED[name](**{key: _frozen(part) for key, part in value.items()})
+    except (TypeError, AttributeError):
         raise PlanError(f"{name} cannot be read") from None
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as the tuples that they were."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _checked(name: str, value: Any, kind: str) -> Any:

@@ -71,6 +71,7 @@ def sweep_memory(
     max_num_batched_tokens: Sequence[int | None] = (None,),
     kv_cache_dtype: Sequence[str] = ("auto",),
     gpu_memory_utilization: Sequence[float | None] = (None,),
+    draft: ModelCard | None = None,
     vllm: str | Release | None = None,
 ) -> Sweep:
     """The memory of a launch for every combination of these settings.
@@ -108,25 +109,35 @@ def sweep_memory(
             max_num_batched_tokens=batched,
             gpu_memory_utilization=shares[0],
         )
-        for alike in _of_one_batch(card, rig, given, release, lengths):
+        for alike in _planned_alike(card, rig, given, release, lengths, draft):
             try:
                 longest = replace(given, max_model_len=max(lengths[index] for index in alike))
-                memory = plan_memory(card, rig, longest, vllm=release)
+                memory = plan_memory(card, rig, longest, draft=draft, vllm=release)
             except Refused:
                 continue
             if memory.starts.breaks_a_rule and len(alike) > 1:
                 # Perhaps only the length does.
                 shortest = replace(given, max_model_len=min(lengths[index] for index in alike))
-                memory = plan_memory(card, rig, shortest, vllm=release)
+                memory = plan_memory(card, rig, shortest, draft=draft, vllm=release)
             if not memory.starts.breaks_a_rule:
                 _fill(swept, (d, s, t), memory, shares, lengths, alike)
     return swept
 
 
-def _of_one_batch(
-    card: ModelCard, rig: Rig, config: EngineConfig, release: Release, lengths: list[int]
+def _planned_alike(
+    card: ModelCard,
+    rig: Rig,
+    config: EngineConfig,
+    release: Release,
+    lengths: list[int],
+    draft: ModelCard | None,
 ) -> list[list[int]]:
-    """Indices of the lengths by the batch limits that vLLM resolves with each."""
+    """Indices of the lengths by the batch limits that vLLM resolves with each.
+
+    Each alone for a launch with a draft, some of whose buffers grow with the length.
+    """
+    if draft is not None:
+        return [[index] for index in range(len(lengths))]
     device = device_facts(rig.smallest.gpu)
 
     def batch(length: int) -> tuple[int, int]:

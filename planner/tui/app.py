@@ -80,6 +80,10 @@ class VplanApp(App[None]):
         """Save the plan."""
         self._documents.save()
 
+    def action_export(self) -> None:
+        """Save the command."""
+        self._documents.export()
+
     def action_load(self) -> None:
         """Open a plan file or a log."""
         self._documents.open()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from planner.errors import PlanError
 from planner.memory.sweep import sweep_memory
 from planner.memory.verdict import Answer
 from planner.tui.outcome import Outcome
@@ -26,8 +25,6 @@ class Room:
 def capacity(outcome: Outcome) -> tuple[Room, ...]:
     """The sweep over contexts, up to the model's own. Raises `PlanError` where there is none."""
     inputs, config = outcome.inputs, outcome.settings.config
-    if inputs.draft is not None:
-        raise PlanError("not swept for launches with a draft model")
     contexts = _contexts(outcome)
     swept = sweep_memory(
         inputs.card,
@@ -38,6 +35,7 @@ def capacity(outcome: Outcome) -> tuple[Room, ...]:
         max_num_batched_tokens=(config.max_num_batched_tokens,),
         kv_cache_dtype=(config.kv_cache_dtype,),
         gpu_memory_utilization=(config.gpu_memory_utilization,),
+        draft=inputs.draft,
         vllm=inputs.release,
     )
     rows = zip(

@@ -12,11 +12,15 @@ from typing import Final
 from textual.fuzzy import Matcher
 
 from hardware_db import HardwareError, all_gpus, find_rig
+from model_cards import ModelCard
 from model_cards.sources.bundled import entries, find_entry
 from model_cards.sources.local import looks_like_path
 from planner.cli.format import short_count
+from planner.errors import PlanError
 from planner.settings import Settings
 from planner.tui.knobs import variants
+from planner.tui.speculation_knob import NONE, config_of, speculation, written
+from planner.tui.speculation_knob import known as known_drafts
 
 _MOST: Final = 100
 _MOST_FOLDERS: Final = 500
@@ -98,6 +102,29 @@ def checkpoints(settings: Settings) -> Find:
 def _kind(name: str) -> str:
     entry = find_entry(name)
     return (entry.preset or "") if entry is not None else ""
+
+
+def drafts(settings: Settings, card: ModelCard | None) -> Find:
+    """Speculative methods for a model, and whatever else is written."""
+    known = [Choice(NONE, "no speculative decoding")]
+    if card is not None:
+        for draft in known_drafts(card, settings.vllm):
+            known.append(Choice(written(config_of(draft)), draft.source))
+    write = speculation().write
+
+    def find(query: str) -> Choices:
+        found = tuple(_ranked(query, known)) if query.strip() else tuple(known)
+        if not query.strip():
+            return Choices(found, "method, tokens drafted in a step, repository of the draft")
+        try:
+            wanted = write(settings, query).config.speculative_config
+        except PlanError as error:
+            return Choices(found, str(error), ok=bool(found))
+        own = Choice(written(wanted), "as written")
+        others = tuple(each for each in found if each.text != own.text)
+        return Choices((own, *others), f"{len(others)} known drafts")
+
+    return find
 
 
 @cache

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from textual.app import App
 
 from planner.errors import PlanError
+from planner.files import write_file
 from planner.launch.facts import LaunchFacts
 from planner.plan_file import write_plan
 from planner.tui.background import Running, in_background
@@ -27,9 +29,14 @@ from planner.tui.screens.paste import PasteScreen
 from planner.tui.screens.path import PathScreen
 from planner.tui.screens.plan import PlanScreen
 from planner.tui.show import plain
+from planner.tui.widgets.command import CommandPanel
 from planner.tui.widgets.knob_list import WRONG_INPUT
 
 _USUAL_NAME: Final = "plan.yaml"
+# Names for a format of the command; other formats are YAML.
+_FILES: Final = {"command": "serve.sh", "docker": "serve.sh", "systemd": "vllm.service"}
+
+Write = Callable[[Path, bool], None]  # to a path; over what is there, or not
 
 
 class Documents:
@@ -41,38 +48,59 @@ class Documents:
     def save(self) -> None:
         """Save the plan, asking where the first time."""
         if self._plan.path is not None:
-            self._save(self._plan.path, force=True)
+            self._try(self._write_plan, self._plan.path, force=True)
             return
 
         def named(path: str | None) -> None:
             if path is not None:
-                self._save_as(Path(path).expanduser())
+                self._ask_to_write(Path(path).expanduser(), self._write_plan)
 
         self._app.push_screen(PathScreen("Save the plan", _USUAL_NAME), named)
 
-    def _save_as(self, path: Path) -> None:
-        """Save to a path that was named, asking before another file is lost."""
+    def _write_plan(self, path: Path, force: bool) -> None:
+        write_plan(path, self._plan.settings, force=force)
+        self._plan.path = path
+        self._plan.show_settings()
+
+    def _ask_to_write(self, path: Path, write: Write) -> None:
+        """Write to a path that was named, asking before another file is lost."""
         if not path.exists():
-            self._save(path)
+            self._try(write, path)
             return
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self._save(path, force=True)
+                self._try(write, path, force=True)
 
         question = f"{path} exists. Overwrite it?"
         self._app.push_screen(ConfirmScreen(question, "overwrite"), answered)
 
-    def _save(self, path: Path, *, force: bool = False) -> None:
+    def _try(self, write: Write, path: Path, *, force: bool = False) -> None:
         try:
-            write_plan(path, self._plan.settings, force=force)
+            write(path, force)
         except (OSError, ValueError, PlanError) as error:
             reason = getattr(error, "strerror", None) or error
             self._plan.hint(f"Cannot write {path}: {reason}", wrong=True)
+        else:
+            self._app.notify(f"Saved {plain(str(path))}")
+
+    def export(self) -> None:
+        """Write the command to a file, in the format that is shown."""
+        panel = self._plan.query_one(CommandPanel)
+        text = panel.text
+        if text is None:
+            self._app.notify("There is no command to save", severity="warning")
             return
-        self._plan.path = path
-        self._plan.show_settings()
-        self._app.notify(f"Saved {plain(str(path))}")
+
+        def named(path: str | None) -> None:
+            if path is not None:
+                self._ask_to_write(Path(path).expanduser(), partial(self._write, text))
+
+        name = _FILES.get(panel.format, f"{panel.format}.yaml")
+        self._app.push_screen(PathScreen("Save the command", name), named)
+
+    def _write(self, text: str, path: Path, force: bool) -> None:
+        write_file(path, text if text.endswith("\n") else f"{text}\n", force=force)
 
     def open(self) -> None:
         """Ask for a plan file or a log, and open it."""

@@ -14,15 +14,14 @@ from planner.settings import Settings
 from planner.tui import engine_knobs
 from planner.tui.knob import POWERS, Knob, whole
 from planner.tui.outcome import Outcome
+from planner.tui.speculation_knob import speculation
 from planner.workload import USE_CASES
 
 
 def groups() -> tuple[tuple[str, tuple[Knob, ...]], ...]:
     """All knobs, in two groups that fit side by side."""
     what = (_gpu(), _model(), _checkpoint(), _release(), *engine_knobs.parallel(), _use_case())
-    how = (
-        _concurrency(), *engine_knobs.others(),
-    )  # fmt: skip
+    how = (_concurrency(), *engine_knobs.others(), speculation())
     return ("Hardware and model", what), ("Settings and load", how)
 
 

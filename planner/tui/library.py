@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hardware_db import Rig, find_rig
 from model_cards import ModelCard, open_card
+from model_cards.known_drafts import draft_card, find_draft
 from model_cards.sources.bundled import find_entry
 from planner.engine.releases import Release, find_release
 from planner.settings import Settings
@@ -31,11 +32,14 @@ class Library:
     def __init__(self, *, offline: bool = False) -> None:
         self.offline = offline
         self._cards: dict[str, ModelCard] = {}
+        self._drafts: dict[tuple[str, str], ModelCard] = {}
         self._detected: dict[str, Rig] = {}
 
     def ready(self, settings: Settings) -> Inputs | None:
         """The inputs if they can be had at once, without the network and the disk."""
-        names = [settings.model, *([settings.draft] if settings.draft else [])]
+        names = [settings.model]
+        if settings.draft is not None and find_draft(settings.draft) is None:
+            names.append(settings.draft)
         if any(name not in self._cards for name in names):
             return None
         if _is_detected(settings.gpu) and settings.gpu not in self._detected:
@@ -48,8 +52,17 @@ class Library:
         Raises `HardwareError`, `CardError` or `PlanError` with one line for the user.
         """
         rig, release = self.rig(settings.gpu), find_release(settings.vllm)
-        draft = self.card(settings.draft) if settings.draft else None
-        return Inputs(rig, self.card(settings.model), draft, release)
+        card = self.card(settings.model)
+        draft = self.draft(settings.draft, card) if settings.draft else None
+        return Inputs(rig, card, draft, release)
+
+    def draft(self, model: str, target: ModelCard) -> ModelCard:
+        """The card of a draft; one that is known needs no network."""
+        if (model, target.model_id) not in self._drafts:
+            known = find_draft(model)
+            found = draft_card(known, target) if known is not None else None
+            self._drafts[model, target.model_id] = found or self.card(model)
+        return self._drafts[model, target.model_id]
 
     def card(self, model: str) -> ModelCard:
         """A model's card."""

@@ -15,6 +15,7 @@ from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
 from planner.settings import Settings
+from planner.speed.acceptance import task_of
 from planner.speed.serving import SpeedEstimate, predict_speed
 from planner.tui.library import Inputs
 
@@ -104,7 +105,7 @@ def _speed(memory: MemoryPlan, settings: Settings) -> tuple[SpeedEstimate | None
     try:
         if memory.card.converses:  # requests longer than the context are refused
             Requirements(settings.workload, settings.use_case, memory.config.max_model_len)
-        return predict_speed(memory, settings.workload), ""
+        return predict_speed(memory, settings.workload, task=task_of(settings.use_case)), ""
     except PlanError as error:
         return None, str(error)
 

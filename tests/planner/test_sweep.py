@@ -5,23 +5,29 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 from time import perf_counter
+from typing import Any
 
 import pytest
 from launches import bundled
 
 from hardware_db import find_rig
 from planner import EngineConfig, plan_memory, sweep_memory
+from planner.engine_config import SpeculativeConfig
 
 LENGTHS = [1000, 4096, 32768, 40000]
 SEQS = [None, 1, 16, 300]
 TOKENS = [None, 2048, 5000]
 DTYPES = ["auto", "fp8"]
+NGRAM = SpeculativeConfig("ngram", 3)
+EAGLE = SpeculativeConfig("eagle3", 3, "SpecForge/gpt-oss-20B-eagle3")
 SHARES = [None, 0.5, 0.85, 0.95, 1.0]
 
 
 @pytest.mark.parametrize(
     ("model", "rig", "given"),
-    [("Qwen/Qwen3-8B", "4090", {}),
+    [("Qwen/Qwen3-8B", "4090", {"speculative_config": NGRAM}),
+     ("openai/gpt-oss-20b", "h100", {"speculative_config": EAGLE}),
+     ("Qwen/Qwen3-8B", "4090", {}),
      ("google/gemma-3-27b-it", "a100-sxm4-80gb", {}),
      ("nvidia/Qwen3.6-35B-A3B-NVFP4", "5090", {}),
      ("Qwen/Qwen3-8B", "4090", {"kv_cache_memory_bytes": 5 * 2**30}),
@@ -31,12 +37,14 @@ SHARES = [None, 0.5, 0.85, 0.95, 1.0]
      ("meta-llama/Llama-3.3-70B-Instruct", "4xa100-sxm4-80gb",
       {"tensor_parallel_size": 2, "pipeline_parallel_size": 2})],
 )  # fmt: skip
-def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[str, int]) -> None:
-    card, hardware, config = bundled(model), find_rig(rig), EngineConfig(**given)  # type: ignore[arg-type]
+def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[str, Any]) -> None:
+    card, hardware, config = bundled(model), find_rig(rig), EngineConfig(**given)
+    given_draft = config.speculative_config.model if config.speculative_config else None
+    draft = bundled(given_draft) if given_draft is not None else None
     sweep = sweep_memory(
         card, hardware, config,
         max_model_len=LENGTHS, max_num_seqs=SEQS, max_num_batched_tokens=TOKENS,
-        kv_cache_dtype=DTYPES, gpu_memory_utilization=SHARES,
+        kv_cache_dtype=DTYPES, gpu_memory_utilization=SHARES, draft=draft,
     )  # fmt: skip
     axes = [list(enumerate(axis)) for axis in (DTYPES, SEQS, TOKENS, SHARES, LENGTHS)]
     for point in Random(7).sample(list(product(*axes)), 40):
@@ -46,13 +54,14 @@ def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[s
             card,
             hardware,
             EngineConfig(
-                **given,  # type: ignore[arg-type]
+                **given,
                 kv_cache_dtype=dtype,  # type: ignore[arg-type]
                 max_num_seqs=seqs,  # type: ignore[arg-type]
                 max_num_batched_tokens=tokens,  # type: ignore[arg-type]
                 gpu_memory_utilization=share,  # type: ignore[arg-type]
                 max_model_len=length,  # type: ignore[arg-type]
             ),
+            draft=draft,
         )
         if memory.starts.breaks_a_rule:
             assert not sweep.fits[at]

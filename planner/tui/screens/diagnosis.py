@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from planner.cli.format import count, gib, seconds
 from planner.launch.explain import explain
@@ -19,6 +19,7 @@ from planner.launch.shares import Shares, shares
 from planner.tui.budget import LOOKS
 from planner.tui.dropped import OpenedLog
 from planner.tui.show import DIM, columns, plain
+from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.verdict import paint
 
 
@@ -49,7 +50,7 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
             with Horizontal(classes="pair"):
                 yield Static(id="log-course", classes="card")
                 yield Static(id="log-served", classes="card")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Show the last launch."""

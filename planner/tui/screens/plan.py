@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -12,7 +13,7 @@ from textual.containers import ScrollableContainer
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from hardware_db import HardwareError
 from planner.diagnosis.remedies import Remedy
@@ -20,16 +21,18 @@ from planner.errors import PlanError
 from planner.findings import Finding
 from planner.settings import Settings
 from planner.tui.background import in_background
-from planner.tui.capacity import capacity
 from planner.tui.history import History
 from planner.tui.library import Library
 from planner.tui.outcome import Outcome, judge, mend
-from planner.tui.remedy import remedied
+from planner.tui.remedy import remedied, speculating
 from planner.tui.screens.recommend import RecommendScreen
 from planner.tui.session import keep
 from planner.tui.show import DIM, plain
+from planner.tui.widgets.command import CommandPanel
+from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.knob_list import WRONG_INPUT, KnobList
 from planner.tui.widgets.results import Results
+from planner.tui.widgets.speculation_panel import SpeculationPanel
 from planner.tui.widgets.verdict import VerdictPanel
 
 _SETTLES: Final = 0.1  # seconds without a change before what takes longer than a plan is asked for
@@ -42,7 +45,10 @@ class PlanScreen(Screen[None]):
         Binding("g", "pick('gpu')", "GPU"),
         Binding("m", "pick('model')", "model"),
         Binding("f", "fix", "fix"),
+        Binding("d", "draft", "drafts", show=False),
         Binding("c", "copy", "copy"),
+        Binding("e", "format", "format", show=False),
+        Binding("ctrl+e", "app.export", "export", show=False),
         Binding("r", "recommend", "rank"),
         Binding("x", "validate", "validate"),
         Binding("u,ctrl+z", "undo", "undo", show=False),
@@ -75,7 +81,7 @@ class PlanScreen(Screen[None]):
             yield KnobList(self.settings, id="knobs")
             yield Results(id="results")
         yield Static(id="hint")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Plan what there is."""
@@ -163,7 +169,8 @@ class PlanScreen(Screen[None]):
                 (f" {plain(settings.model)}", "bold"),
                 (f" on {plain(rig)}, vLLM {settings.vllm}", ""),
                 (plain(file), DIM),
-            )
+            ),
+            layout=False,
         )
 
     # -- what takes longer than a plan ---------------------------------------------------------
@@ -172,17 +179,27 @@ class PlanScreen(Screen[None]):
         if self.outcome is not None:
             self._look_further(self.outcome)
 
+    def on_results_tab_shown(self) -> None:
+        """Ask for what the tab shows."""
+        self._ask_slow()
+
     @work(exclusive=True, group="slow")
     async def _look_further(self, outcome: Outcome) -> None:
-        """Look for remedies, sweep over contexts, keep the session."""
-        found = self.remedies = await in_background(lambda: mend(outcome))
-        if outcome.can_be_mended:
-            self.query_one(VerdictPanel).show_remedy(outcome, found[0].change if found else None)
+        """Look for remedies, answer the panels that take longer, keep the session."""
+        if self.remedies is None:
+            found = self.remedies = await in_background(lambda: mend(outcome))
+            if outcome.can_be_mended:
+                change = found[0].change if found else None
+                self.query_one(VerdictPanel).show_remedy(outcome, change)
         results = self.query_one(Results)
-        try:
-            results.show_rooms(await in_background(lambda: capacity(outcome)), "")
-        except PlanError as error:
-            results.show_rooms((), str(error))
+        for study in results.studies(outcome):
+            try:
+                answer = await in_background(partial(study.ask, outcome))
+            except PlanError as error:
+                study.tell(outcome, None, str(error))
+            else:
+                study.tell(outcome, answer)
+        results.answered()
         await in_background(lambda: keep(outcome.settings))
 
     # -- knobs ---------------------------------------------------------------------------------
@@ -202,7 +219,7 @@ class PlanScreen(Screen[None]):
     def hint(self, text: str, *, wrong: bool = False) -> None:
         """Show a line of help, or what is wrong."""
         line = self.query_one("#hint", Static)
-        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"))
+        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"), layout=False)
         line.set_class(wrong, "-wrong")
 
     # -- keys ----------------------------------------------------------------------------------
@@ -241,14 +258,28 @@ class PlanScreen(Screen[None]):
         self.notify(plain(self.remedies[0].change), title="Applied")
         self.change(remedied(self.settings, self.remedies[0]))
 
+    def action_draft(self) -> None:
+        """Use the speculative method that gains most for sure."""
+        choice = self.query_one(SpeculationPanel).choice
+        if choice is None or choice.chosen is None:
+            self.notify("No drafts that pay are known for this: see the tab Speculation")
+            return
+        self.notify(plain(choice.chosen.name), title="Speculation")
+        self.change(speculating(self.settings, choice.chosen))
+
     def action_copy(self) -> None:
-        """Copy the command."""
-        text = self.outcome.command_text if self.outcome is not None else None
+        """Copy the command, in the format that is shown."""
+        text = self.query_one(CommandPanel).text
         if text is None:
             self.notify("There is no command to copy", severity="warning")
             return
         self.app.copy_to_clipboard(text)
         self.notify("Copied")
+
+    def action_format(self) -> None:
+        """Show the command in the next format."""
+        self.query_one(CommandPanel).next_format()
+        self.action_tab("command")
 
     def action_next_tab(self) -> None:
         """Show the next tab."""

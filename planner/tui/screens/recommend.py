@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Static, Tab, Tabs
+from textual.widgets import DataTable, Static, Tab, Tabs
 
 from hardware_db import Rig
 from planner.cli.format import gib, rate_band, seconds, short_count
@@ -21,6 +21,7 @@ from planner.recommendation.requirements import Requirements
 from planner.settings import Settings
 from planner.tui.background import in_background
 from planner.tui.show import DIM, plain, shorten
+from planner.tui.widgets.key_line import KeyLine
 from planner.workload import USE_CASES, use_case_workload
 
 _MOST: Final = 60
@@ -54,7 +55,7 @@ class RecommendScreen(Screen[Settings | None]):
         table: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)
         yield table
         yield Static(id="row")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Columns, and the first ranking."""

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, RichLog, Static
+from textual.widgets import DataTable, RichLog, Static
 
 from planner.findings import Severity
 from planner.launch.history import PastRun, past_runs
@@ -26,6 +26,7 @@ from planner.tui.background import in_background
 from planner.tui.show import DIM, plain
 from planner.tui.validation_run import ValidationRun
 from planner.tui.widgets.course import CourseCard
+from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.knob_list import WRONG_INPUT
 from planner.tui.widgets.verdict import paint
 from planner.tui.widgets.verified import SIGNS, VerifiedCard, summary
@@ -76,7 +77,7 @@ class ValidateScreen(Screen[None]):
             yield RichLog(id="log", classes="card", max_lines=_MOST_LINES, wrap=True)
             table: DataTable[Text] = DataTable(id="past", classes="card", cursor_type="row")
             yield table
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Look for vLLM, and for earlier runs."""

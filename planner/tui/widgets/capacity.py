@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import log2
 from typing import Final
 
 from textual.content import Content
 
 from planner.memory.verdict import Answer
-from planner.tui.capacity import Room
+from planner.tui.capacity import Room, capacity
 from planner.tui.outcome import Outcome
-from planner.tui.show import ANSWERS, DIM, plain
-from planner.tui.widgets.panel import Panel
+from planner.tui.show import ANSWERS, DIM
+from planner.tui.widgets.study import Study
 
 _WORDS: Final = {Answer.YES: "starts", Answer.RISKY: "may not", Answer.NO: "does not"}
 _BESIDE: Final = 36  # columns that are not bar
 
+Rooms = tuple[Room, ...]
 
-class CapacityPanel(Panel):
+
+class CapacityPanel(Study[Rooms]):
     """A bar for each context; each doubling of requests is one step wide."""
 
     BORDER_TITLE = "Capacity"
 
-    _rooms: Sequence[Room] = ()
-    _why_none: str = ""
+    def ask(self, outcome: Outcome) -> Rooms:
+        """Sweep over contexts."""
+        return capacity(outcome)
 
-    def show_rooms(self, rooms: Sequence[Room], why_none: str = "") -> None:
-        """Show what a sweep found, or why there is none."""
-        self._rooms, self._why_none = rooms, why_none
-        self.redraw()
-
-    def draw(self, outcome: Outcome, width: int) -> None:
-        """Show the last sweep, until there is another."""
-        if not self._rooms:
-            self.update(Content.assemble((plain(self._why_none), DIM)))
-            return
+    def draw_answer(self, answer: Rooms, outcome: Outcome, width: int) -> Content:
+        """A line for each context."""
         width = max(8, width - _BESIDE)
         now = None if outcome.memory is None else outcome.memory.config.max_model_len
         wanted = outcome.settings.concurrency
-        held = [room.requests for room in self._rooms if room.answer is not Answer.NO]
+        held = [room.requests for room in answer if room.answer is not Answer.NO]
         scale = width / max(1.0, log2(1 + max([wanted, *held])))
         mark = round(scale * log2(1 + wanted)) if held else 0
         heading = f"{'context':>11}   {'requests at once':<{width}}"
         lines = [Content.assemble((heading, DIM))]
-        lines += [_line(room, room.context == now, scale, width, mark) for room in self._rooms]
+        lines += [_line(room, room.context == now, scale, width, mark) for room in answer]
         note = f"│ {wanted:,} wanted; each doubling of requests is equally wide"
         if not held:
             note = "it starts with none of these contexts"
         lines.append(Content.assemble((f"{'':>14}{note}", DIM)))
-        self.update(Content("\n").join(lines))
+        return Content("\n").join(lines)
 
 
 def _line(room: Room, here: bool, scale: float, width: int, mark: int) -> Content:

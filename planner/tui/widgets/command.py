@@ -1,19 +1,45 @@
-"""The command that starts the plan."""
+"""The command that starts the plan, in the formats that people deploy."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual.content import Content
 
+from planner.command.exports import FORMATS, export
 from planner.command.render import Command
+from planner.errors import PlanError
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain
 from planner.tui.widgets.panel import Panel
 
+_FORMATS: Final = tuple(FORMATS)
+_SHELL: Final = "command"  # shown with a reason for every option
+
 
 class CommandPanel(Panel):
-    """One option a line, with why it is there."""
+    """One option a line, with why it is there; or the text of a file."""
 
     BORDER_TITLE = "Command"
+
+    format = _SHELL
+
+    def next_format(self) -> None:
+        """Show the next format."""
+        self.format = _FORMATS[(_FORMATS.index(self.format) + 1) % len(_FORMATS)]
+        self.redraw()
+
+    @property
+    def text(self) -> str | None:
+        """What is shown, to copy or to save; None where there is none."""
+        if self.outcome is None or self.outcome.command is None:
+            return None
+        if self.format == _SHELL:
+            return self.outcome.command_text
+        try:
+            return _exported(self.outcome, self.format)
+        except PlanError:
+            return None
 
     def draw(self, outcome: Outcome, width: int) -> None:
         """Show the command."""
@@ -22,11 +48,31 @@ class CommandPanel(Panel):
         if command is None:
             self.update(Content.assemble((plain(outcome.no_command), DIM)))
             return
-        lines = [Content(f"{name}={plain(value)} \\") for name, value in outcome.settings.environ]
-        self.update(Content("\n").join([*lines, _lines(command, width), _KEYS]))
+        self.update(
+            Content("\n").join([_formats(self.format), self._body(outcome, command, width)])
+        )
+
+    def _body(self, outcome: Outcome, command: Command, width: int) -> Content:
+        if self.format == _SHELL:
+            given = [f"{name}={plain(value)} \\" for name, value in outcome.settings.environ]
+            return Content("\n").join([*map(Content, given), _lines(command, width)])
+        try:
+            text = _exported(outcome, self.format)
+        except PlanError as error:
+            return Content.assemble((plain(str(error)), DIM))
+        return Content("\n".join(plain(line) for line in text.rstrip("\n").split("\n")))
 
 
-_KEYS = Content.assemble("\n", (" c ", "bold reverse"), " copy")
+def _exported(outcome: Outcome, format: str) -> str:
+    assert outcome.memory is not None
+    return export(outcome.memory, format, command=outcome.command, environ=outcome.settings.environ)
+
+
+def _formats(shown: str) -> Content:
+    """The keys, and the formats with the one that is shown."""
+    keys = (" c ", "bold reverse"), " copy  ", (" ^e ", "bold reverse"), " save  "
+    names = [(f"[{each}] ", "bold") if each == shown else (f"{each} ", DIM) for each in _FORMATS]
+    return Content.assemble(*keys, (" e ", "bold reverse"), " ", *names, "\n")
 
 
 def _lines(command: Command, width: int) -> Content:

@@ -102,10 +102,12 @@ class KnobList(ScrollableContainer, can_focus=False):
         self._pick(event.knob)
 
     def _pick(self, knob: Knob) -> None:
+        card = self._outcome.inputs.card if self._outcome is not None else None
         find = {
             "gpu": choices.gpus,
             "model": choices.models,
             "checkpoint": choices.checkpoints(self._settings),
+            "speculation": choices.drafts(self._settings, card),
         }[knob.key]
 
         def picked(text: str | None) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from textual.widgets import Static
-
 from planner.tui.outcome import Outcome
+from planner.tui.widgets.steady import Steady
 
 
-class Panel(Static):
+class Panel(Steady):
     """Shows what the planner says; `show` is called after every change.
 
     A panel says in `draw` how it looks at the width there is, which changes with the terminal.

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, ScrollableContainer
+from textual.message import Message
 from textual.widgets import Tab, Tabs
 
 from planner.findings import Finding
-from planner.tui.capacity import Room
 from planner.tui.outcome import Outcome
 from planner.tui.widgets.capacity import CapacityPanel
 from planner.tui.widgets.command import CommandPanel
 from planner.tui.widgets.kv_card import KvCard
 from planner.tui.widgets.panel import Panel
+from planner.tui.widgets.speculation_panel import SpeculationPanel
 from planner.tui.widgets.speed_card import SpeedCard
+from planner.tui.widgets.speed_panel import SpeedPanel
+from planner.tui.widgets.study import Study
 from planner.tui.widgets.vram_bar import VramBar
 from planner.tui.widgets.why import WhyPanel
 
 _DRAWN: Final = 0.05  # seconds that a panel takes to have drawn itself for its width
-_TABS: Final = ("capacity", "command", "why")
+_TABS: Final = ("capacity", "speed", "speculation", "command", "why")
 
 
 class Results(ScrollableContainer, can_focus=False):
     """The right side of the plan screen."""
 
+    class TabShown(Message):
+        """A tab is in sight, which may want an answer now."""
+
     _seeks = False  # whether a tab was asked for, not only switched to
+    _grows = False  # whether what was asked for may still get longer
 
     def compose(self) -> ComposeResult:
         """The budget, two cards, and the tabs, which a wide screen shows all at once."""
         yield VramBar(classes="card", id="vram")
         with Horizontal(classes="pair"):
-            yield KvCard(classes="card", id="kv")
-            yield SpeedCard(classes="card", id="speed")
+            yield KvCard(classes="card", id="kv-card")
+            yield SpeedCard(classes="card", id="speed-card")
         yield Tabs(*(Tab(name.capitalize(), id=name) for name in _TABS), id="tabs")
         with Horizontal(classes="pair"):
             yield CapacityPanel(classes="card tab", id="tab-capacity")
+            yield SpeedPanel(classes="card tab", id="tab-speed")
+        with Horizontal(classes="pair"):
+            yield SpeculationPanel(classes="card tab", id="tab-speculation")
             yield CommandPanel(classes="card tab", id="tab-command")
         yield WhyPanel(classes="card tab", id="tab-why")
 
@@ -46,9 +55,9 @@ class Results(ScrollableContainer, can_focus=False):
         for panel in self.query(Panel):
             panel.show(outcome)
 
-    def show_rooms(self, rooms: Sequence[Room], why_none: str) -> None:
-        """Show what a sweep found, or why there is none."""
-        self.query_one(CapacityPanel).show_rooms(rooms, why_none)
+    def studies(self, outcome: Outcome) -> list[Study[Any]]:
+        """Panels that want an answer about an outcome."""
+        return [panel for panel in self.query(Study) if panel.wants(outcome)]
 
     def show_pasted(self, findings: tuple[Finding, ...]) -> None:
         """Show what is wrong with a pasted command."""
@@ -62,13 +71,20 @@ class Results(ScrollableContainer, can_focus=False):
     def reveal(self, name: str) -> None:
         """Show a tab, and bring it into sight."""
         tabs = self.query_one(Tabs)
-        self._seeks = True
+        self._seeks = self._grows = True
         if tabs.active == name:
             self._show_tab(name)
         tabs.active = name
 
+    def answered(self) -> None:
+        """All studies have their answers: what was asked for has its length now."""
+        if self._grows:
+            self._grows = False
+            self.set_timer(_DRAWN, self._bring_into_sight)
+
     def scroll_pages(self, pages: int) -> None:
         """Scroll by pages."""
+        self._grows = False
         for area in self._scrolled():
             area.scroll_relative(y=pages * max(1, area.size.height - 2), animate=False)
 
@@ -82,6 +98,7 @@ class Results(ScrollableContainer, can_focus=False):
         if self._seeks:
             self._seeks = False
             self.set_timer(_DRAWN, self._bring_into_sight)
+        self.call_after_refresh(self.post_message, self.TabShown())
 
     def _bring_into_sight(self) -> None:
         """Scroll to the tabs; where all panels are shown, to the one that was asked for."""

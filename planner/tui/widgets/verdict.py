@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from planner.cli.format import chance
 from planner.memory.verdict import Answer
 from planner.tui.outcome import Outcome
 from planner.tui.show import ANSWERS, DIM, plain
+from planner.tui.widgets.steady import Steady
 
 
-class VerdictPanel(Static):
+class VerdictPanel(Steady):
     """Two lines that are always in sight."""
 
     def show(self, outcome: Outcome) -> None:

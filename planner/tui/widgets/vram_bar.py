@@ -16,6 +16,7 @@ from planner.tui.widgets.panel import Panel
 
 _UNSURE: Final = "╱"  # how far the KV cache may be smaller
 _ROOMY: Final = 96  # columns from which on the legend has bands
+_WIDE: Final = 130  # and two columns
 
 
 class VramBar(Panel):
@@ -30,7 +31,7 @@ class VramBar(Panel):
             return
         self.border_title = _title(memory)
         bar = _bar(memory, width)
-        legend = _legend(memory) if width >= _ROOMY else _short_legend(memory, width)
+        legend = _legend(memory, width) if width >= _ROOMY else _short_legend(memory, width)
         self.update(Content("\n").join([bar, bar, _ruler(memory, width), legend]))
 
 
@@ -94,21 +95,27 @@ def _ruler(memory: MemoryPlan, width: int) -> Content:
     return Content.assemble(("".join(line), DIM))
 
 
-def _legend(memory: MemoryPlan) -> Content:
+def _legend(memory: MemoryPlan, width: int) -> Content:
+    """A part a line with its band and basis, in two columns where there is room."""
     rows = []
     for part in counted(memory):
         rows.append(
-            (
+            [
                 (part.letter, f"bold {part.style}"),
                 (part.pattern * 2, part.style),
                 (part.name, ""),
                 (f"{gib_band(part.size)} GiB", "bold"),
                 (part.size.basis.label, DIM),
-            )
+            ]
         )
         if part.letter == "K" and _is_unsure(memory):
-            unsure = (" ", ""), (_UNSURE * 2, part.style), ("of it unsure", DIM), ("", ""), ("", "")
-            rows.append(unsure)
+            unsure = [(" ", ""), (_UNSURE * 2, part.style), ("of it unsure", DIM)]
+            rows.append([*unsure, ("", ""), ("", "")])
+    if width >= _WIDE:
+        half = (len(rows) + 1) // 2
+        blank = [("", "")] * len(rows[0])
+        right = [*rows[half:], *[blank] * (2 * half - len(rows))]
+        rows = [[*one, ("    ", ""), *two] for one, two in zip(rows[:half], right, strict=True)]
     return columns(rows)
 
 

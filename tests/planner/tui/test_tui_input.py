@@ -160,7 +160,9 @@ def test_a_plan_file_holds_every_setting(tmp_path: Path) -> None:
             tensor_parallel_size=2,
             gpu_memory_utilization=0.9,
             enforce_eager=True,
-            speculative_config=SpeculativeConfig("ngram", 3),
+            speculative_config=SpeculativeConfig(
+                "eagle3", 5, "a/b", num_speculative_tokens_per_batch_size=((1, 8, 5), (9, 64, 2))
+            ),
         ),
         use_case="rag",
         concurrency=7,

@@ -11,8 +11,8 @@ from tui_driver import Driver, drive
 from planner.tui.knob import turn
 from planner.tui.widgets.knob_row import KnobRow
 
-# Within 50 ms on a machine of one's own; this one may be shared.
-_BOUND = 0.15
+# Of processor time, all threads together: the machine may be shared.
+_BOUND = 0.05
 _KNOBS = ("max_model_len", "concurrency", "gpu_memory_utilization", "max_num_seqs", "vllm",
           "kv_cache_dtype", "enforce_eager", "tensor_parallel_size", "use_case")  # fmt: skip
 
@@ -43,11 +43,11 @@ def test_95_of_100_changes_show_within_the_bound() -> None:
 async def seconds_to_show(driver: Driver, key: str) -> float:
     """From a key to the screen that shows its effect, without what Pilot waits at every key."""
     before, drawn = driver.plan.outcome, asyncio.Event()
-    began = time.perf_counter()
+    began = time.process_time()
     driver.app.simulate_key(key)
     while driver.plan.outcome is before:
         await asyncio.sleep(0)
-        assert time.perf_counter() - began < 10, "nothing happened"
+        assert time.process_time() - began < 10, "nothing happened"
     driver.plan.call_after_refresh(drawn.set)
     await drawn.wait()
-    return time.perf_counter() - began
+    return time.process_time() - began

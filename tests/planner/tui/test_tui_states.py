@@ -54,7 +54,10 @@ STATES = {
     "help": State(SMALL, ("question_mark",), ("Keys", "turn it one step")),
     "paste": State(SMALL, ("p",), ("Paste a command",)),
     "why": State(SMALL, ("w",), ("Terms of the budget", "exact")),
-    "command": State(SMALL, ("v",), ("vllm serve", "--max-model-len 16384")),
+    "command": State(SMALL, ("v", "v", "v"), ("vllm serve", "--max-model-len 16384")),
+    "compose": State(SMALL, ("e", "e", "e"), ("[compose]", "image: vllm/vllm-openai:v0.33.0")),
+    "speed": State(SMALL, ("v",), ("Speed by concurrency", "tok/s together", "roof")),
+    "speculation": State(SMALL, ("v", "v"), ("times as fast", "eagle3", "use it")),
     "light": State(SMALL, ("t",), ("starts",)),
 }  # fmt: skip
 
@@ -100,7 +103,7 @@ def whole(driver: Driver) -> None:
 @pytest.mark.parametrize("size", SIZES[:2], ids=str)
 def test_every_knob_can_be_reached_and_is_then_in_sight(size: tuple[int, int]) -> None:
     async def script(driver: Driver) -> None:
-        for _ in range(14):
+        for _ in range(15):
             await driver.pilot.press("down")
             row = driver.app.focused
             assert isinstance(row, KnobRow)

@@ -44,10 +44,16 @@ class Driver:
         await self.rest()
 
     async def rest(self) -> None:
-        """Wait for every worker and for what was settling."""
-        await self.pilot.pause(0.15)
-        await self.until(lambda: all(worker.is_finished for worker in self.app.workers))
-        await self.pilot.pause()
+        """Wait for what was settling and for every worker, until nothing on the screen changes."""
+        await self.pilot.pause(0.12)
+        before = ""
+        while True:
+            await self.until(lambda: all(worker.is_finished for worker in self.app.workers))
+            await self.pilot.pause(0.06)
+            now = screen_text(self.app) if self.app.is_running else before
+            if now == before:
+                return
+            before = now
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until it holds."""
