@@ -135,7 +135,10 @@ def percent(errors: Sequence[float]) -> dict[str, float]:
 
 
 def score(rows: Sequence[Row], *, left_out: bool = False) -> dict[str, Any]:
-    """All figures as one object; speed-ups `left_out`: by costs fitted without their source."""
+    """All figures as one object: shares from 0 to 1, errors in percent where their names say so.
+
+    Speed-ups `left_out`: by costs that were fitted without their source.
+    """
     taus = extrapolations(rows)
     later, from_one = ([t for t in taus if (t.start == 1) is one] for one in (False, True))
     found = gains_left_out(rows) if left_out else gains(rows)
@@ -147,7 +150,7 @@ def score(rows: Sequence[Row], *, left_out: bool = False) -> dict[str, Any]:
     def held(wanted: Sequence[tuple[Row, Predicted]]) -> float | None:
         inside = [p.gain.low <= row.speedup <= p.gain.high for row, p in wanted
                   if p.gain and row.speedup]  # fmt: skip
-        return round(100 * mean(inside), 1) if inside else None
+        return round(mean(inside), 3) if inside else None
 
     tau, speed = percent([t.error for t in later]), percent(errors(made))
     decided = decisions(rows)
@@ -156,7 +159,7 @@ def score(rows: Sequence[Row], *, left_out: bool = False) -> dict[str, Any]:
         "rows": len(rows),
         "tau_median_abs_pct": tau.get("median"),
         "tau_p90_abs_pct": tau.get("p90"),
-        "tau_band90_coverage": round(100 * mean(t.inside for t in taus), 1) if taus else None,
+        "tau_band90_coverage": round(mean(t.inside for t in taus), 3) if taus else None,
         "tau": {
             "from_two_or_more": tau,
             "from_one": percent([t.error for t in from_one]),
@@ -165,7 +168,7 @@ def score(rows: Sequence[Row], *, left_out: bool = False) -> dict[str, Any]:
         },
         "speedup_median_abs_pct": speed.get("median"),
         "speedup_p90_abs_pct": speed.get("p90"),
-        "speedup_coverage": round(100 * len(made) / len(found), 1) if found else None,
+        "speedup_coverage": round(len(made) / len(found), 3) if found else None,
         "speedup_band90_coverage": held(made),
         "speedup": {
             "batch_1": percent(errors([each for each in made if each[0].batch == 1])),
@@ -182,7 +185,7 @@ def score(rows: Sequence[Row], *, left_out: bool = False) -> dict[str, Any]:
 
 
 def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(100 * share, 1)
+    return None if share is None else round(share, 3)
 
 
 def main() -> None:
@@ -205,14 +208,16 @@ def main() -> None:
     print("\nAcceptance length, from the smallest number of drafted tokens (error in percent)")
     for name, figures in result["tau"].items():
         print(f"  {name:18} {_line(figures)}")
-    print(f"  90 % bands hold {result['tau_band90_coverage']} %")
+    print(f"  90 % bands hold {_share(result['tau_band90_coverage'])}")
     print("\nSpeed-up, rows with hardware, batch and drafted tokens")
     for name, figures in result["speedup"].items():
         print(f"  {name:18} {_line(figures)}")
-    print(f"  90 % bands hold {result['speedup_band90_coverage']} %")
-    print(f"\nWorth it at {WORTH_IT:g}x: {result['decision_accuracy']} % balanced accuracy on "
-          f"{result['decision_rows']} rows with hardware; serving engines alone "
-          f"{result['decision_accuracy_serving_engines']} %")  # fmt: skip
+    print(f"  90 % bands hold {_share(result['speedup_band90_coverage'])}")
+    right, alone = result["decision_accuracy"], result["decision_accuracy_serving_engines"]
+    print(
+        f"\nWorth it at {WORTH_IT:g}x: {_share(right)} balanced accuracy on "
+        f"{result['decision_rows']} rows with hardware; serving engines alone {_share(alone)}"
+    )
     for line in result["not_predicted"]:
         print(f"  not predicted: {line}")
     if arguments.every:
@@ -222,6 +227,10 @@ def main() -> None:
             print(f"  {row.named:12} {row.target[:26]:26} {str(row.hardware)[:14]:14} "
                   f"B={row.batch} k={row.tokens} {row.text[:20]:20} measured {row.speedup:.2f} "
                   f"predicted {shown}")  # fmt: skip
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _line(figures: dict[str, float]) -> str:

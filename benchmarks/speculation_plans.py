@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,14 +10,14 @@ from typing import Final
 
 from speculation_rows import Row
 
-from hardware_db import HardwareError, find_rig
+from hardware_db import HardwareError, Rig, find_rig
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config
 from model_cards.errors import CardError
 from model_cards.facts import Facts
-from model_cards.known_drafts import KnownDraft, draft_card
-from model_cards.sources.bundled import open_bundled
+from model_cards.known_drafts import KnownDraft, base_name, draft_card
+from model_cards.sources.bundled import entries, open_bundled
 from planner import EngineConfig, PlanError, plan_memory
 from planner.engine_config import SpeculativeConfig
 from planner.memory.plan import MemoryPlan
@@ -111,7 +112,8 @@ def predicted_gain(row: Row, rows: Sequence[Row]) -> Predicted:
     if row.method is None:
         return Predicted(None, f"vLLM has no {row.named}")
     try:
-        plan = _plan(row.target, row.hardware or "", row.method, row.tokens or 4, _release(row))
+        hardware, tokens = row.hardware or "", row.tokens or 4
+        plan = _plan(row.target, hardware, row.method, row.draft, tokens, _release(row))
         model = SpeculativeModel.of(plan)
         expected = _acceptance(row, rows)
         context = 66_000 if row.text.startswith("65536") else _CONTEXT
@@ -119,16 +121,19 @@ def predicted_gain(row: Row, rows: Sequence[Row]) -> Predicted:
             row.batch, context, expected.likely, range(1, _LONGEST + 1)
         )
         return Predicted(model.gain(row.batch, context, tokens, expected))
-    except (PlanError, CardError, HardwareError, KeyError) as error:
+    except (PlanError, CardError, HardwareError) as error:
         return Predicted(None, str(error))
 
 
 @cache
-def _plan(target: str, hardware: str, method: str, tokens: int, release: str) -> MemoryPlan:
-    rig = find_rig(_RIGS[hardware])
-    card = _card(_TARGETS[target])
-    name = _DRAFTS.get((method, target))
+def _plan(
+    target: str, hardware: str, method: str, named: str | None, tokens: int, release: str
+) -> MemoryPlan:
+    rig = _rig(hardware)
+    card = _target(target)
     own = _PARALLEL_METHODS.get(method, method)
+    # A stand-in of the same dimensions where the draft's own config is not bundled.
+    name = _DRAFTS.get((method, target)) or named
     draft = _draft(KnownDraft(own, name), card) if name else None
     parallel = True if method in _PARALLEL_METHODS else None
     speculative = SpeculativeConfig(own, tokens, name, parallel_drafting=parallel)
@@ -139,6 +144,24 @@ def _plan(target: str, hardware: str, method: str, tokens: int, release: str) ->
         speculative_config=speculative,
     )
     return plan_memory(card, rig, config, draft=draft, vllm=release)
+
+
+def _rig(hardware: str) -> Rig:
+    """The rig of a row: "8xB200", "RTX 4090", "2xRTX 5090 TP2", with remarks in parentheses."""
+    if hardware in _RIGS:
+        return find_rig(_RIGS[hardware])
+    plain = re.sub(r"\(.*?\)|\bTP\d+\b", "", hardware).strip()
+    return find_rig(plain.replace(" ", "-").lower())
+
+
+@cache
+def _target(target: str) -> ModelCard:
+    """The card of a row's target: by id, else the bundled model of that name in whatever format."""
+    if target in _TARGETS:
+        return _card(_TARGETS[target])
+    wanted = base_name(target)
+    same = (e.model_id for e in entries() if e.kind == "target" and base_name(e.model_id) == wanted)
+    return _card(target if "/" in target else next(same, target))
 
 
 @cache
@@ -183,7 +206,7 @@ def _named_elsewhere(row: Row, rows: Sequence[Row]) -> str | None:
 
 
 def _parameters(target: str) -> int:
-    return _card(_TARGETS[target]).parameters
+    return _target(target).parameters
 
 
 def _release(row: Row) -> str:
