@@ -83,4 +83,7 @@ def _storage(config: Config, facts: Facts, scheme: QuantScheme | None) -> tuple[
         return weight_format.kind, weight_format.bytes(size, (size,), 2) / size**2
     settings = quantization_settings(config, facts.side_file)
     method = quantization_method(settings) if settings is not None else None
+    if method == "gguf" and facts.parameters and facts.checkpoint_bytes:
+        each = facts.checkpoint_bytes / facts.parameters  # types differ by tensor
+        return ("16bit" if each > 1.5 else "int8" if each > 0.8 else "int4"), each
     return _USUAL_STORAGE.get(method or "", ("16bit", 2.0))

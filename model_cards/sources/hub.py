@@ -23,6 +23,7 @@ from model_cards.sources.generation import read_answer_limit
 from model_cards.sources.headers import Totals, totals
 from model_cards.sources.hub_cache import find_snapshot
 from model_cards.sources.hub_errors import translate
+from model_cards.sources.hub_gguf import quants
 from model_cards.sources.hub_headers import fetch_contents
 from model_cards.sources.kept import Kept, load, save
 from model_cards.sources.local import folder_facts
@@ -98,7 +99,11 @@ def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard
     except GatedRepoError as error:
         raise _gated(error, _totals(info, files)) from None
     if path is None:
-        raise UnknownModel("the Hub's repository has no config.json, as a model for vLLM would")
+        has = quants(files)
+        gguf = f"; of its GGUF files name one: {model_id}:{has[0]}" if has else ""
+        raise UnknownModel(
+            f"the Hub's repository has no config.json, as a model for vLLM would{gguf}"
+        )
     config = Config(read_json_object(path), f"{model_id}: config.json")
     side = fetch("hf_quant_config.json")
     generation = fetch("generation_config.json")

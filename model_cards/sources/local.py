@@ -24,13 +24,19 @@ _MOST_TENSORS: Final = 300_000
 
 def looks_like_path(reference: str) -> bool:
     """Whether a model reference is meant as a path rather than as a Hub id."""
-    return reference.startswith((".", "/", "~")) or os.path.isdir(reference)
+    if reference.startswith((".", "/", "~")) or os.path.isdir(reference):
+        return True
+    return reference.endswith(".gguf") and os.path.isfile(reference)
 
 
 def open_folder(reference: str) -> ModelCard:
     """The card of a checkpoint folder. Raises `UnknownModel` or `BadConfig`."""
     # No path holds a null byte, and `expanduser` raises for one.
     folder = Path(reference if "\0" in reference else os.path.expanduser(reference))
+    if reference.endswith(".gguf") and os.path.isfile(folder):
+        from model_cards.sources.gguf import open_gguf
+
+        return open_gguf(reference, folder)
     if not os.path.isdir(folder):
         raise UnknownModel(f"No folder {reference}")
     path = folder / "config.json"

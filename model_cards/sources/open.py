@@ -22,10 +22,13 @@ from model_cards.sources.hub_cache import is_offline
 from model_cards.sources.local import looks_like_path, open_folder
 
 _HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_GGUF: Final = re.compile(r"(?P<id>[^:@]+):(?P<quant>[A-Za-z0-9][\w-]*)(?:@(?P<revision>.+))?")
 
 
 def open_card(reference: str, *, revision: str | None = None, offline: bool = False) -> ModelCard:
     """The card of a model: a folder, or a Hub id in any case, also as `ID@REVISION`.
+
+    Of GGUF a file, or as `ID:Q4_K_M`.
 
     Sources in order: a folder, what the user has kept, huggingface_hub's cache, the Hub, and where
     that does not answer the bundled snapshot, which the card's notes then say. `offline` leaves
@@ -35,6 +38,9 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
         raise UnknownModel("the model's name is empty; give a folder or an id like Qwen/Qwen3-8B")
     if looks_like_path(reference):
         return open_folder(reference)
+    gguf = _GGUF.fullmatch(reference)
+    if gguf is not None and _HUB_ID.fullmatch(gguf["id"]):
+        return _open_gguf(gguf["id"], gguf["quant"], gguf["revision"] or revision, offline)
     name, at, pinned = reference.partition("@")
     if not _HUB_ID.fullmatch(name) or (at and (not pinned or revision is not None)):
         raise UnknownModel(
@@ -65,6 +71,20 @@ def refresh_card(reference: str) -> ModelCard:
         raise HubUnavailable("the Hub cannot be asked: HF_HUB_OFFLINE is set")
     entry = find_entry(name)
     return open_online(entry.model_id if entry is not None else name, revision or None)
+
+
+def _open_gguf(model_id: str, quant: str, revision: str | None, offline: bool) -> ModelCard:
+    """A quantization in a repository of GGUF files; only the Hub has those."""
+    from model_cards.sources.hub_gguf import open_gguf_online
+
+    if offline or is_offline():
+        raise UnknownModel(
+            f"Unknown model {model_id}:{quant}: GGUF files are read on the Hub alone"
+        )
+    try:
+        return open_gguf_online(model_id, quant, revision)
+    except (HubUnavailable, GatedModel, UnknownModel) as error:
+        raise UnknownModel(f"Unknown model {model_id}:{quant}: {error}.") from None
 
 
 def _open(name: str, model_id: str, revision: str | None, offline: bool) -> ModelCard:

@@ -31,7 +31,7 @@ CONFIG: Final = json.dumps(LLAMA).encode()
 ETAG: Final = {"ETag": '"e"', "X-Repo-Commit": "c" * 40}
 
 DESCRIPTION = {
-    "401": (Answer(401), "the Hub refuses access (status 401); check HF_TOKEN"),
+    "401": (Answer(401), "the Hub"),  # older clients take it for a model that is not there
     "403": (Answer(403), "the Hub refuses access (status 403); check HF_TOKEN"),
     "404": (Answer(404), "the Hub"),
     "410": (Answer(410), "the Hub did not answer (status 410)"),

@@ -1,0 +1,72 @@
+"""GGUF files of a Hub repository, by the header of the one that is meant: `ORG/NAME:Q4_K_M`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from model_cards.card import ModelCard, Origin
+from model_cards.errors import UnknownModel
+from model_cards.sources import hub_client
+from model_cards.sources.gguf import GgufHeader, gguf_card, read_prefix
+
+# "model-Q4_K_M.gguf", "model.Q4_K_M.gguf", "Q4_K_M/model-00001-of-00002.gguf"
+_QUANT: Final = re.compile(
+    r"(?:^|[-./])((?:UD-)?(?:I?Q\d\w*|F16|BF16|F32|MXFP4\w*))(?:[-.][^/]*|/[^/]*)?\.gguf$", re.I
+)
+_MOST_NAMED: Final = 8
+
+
+def open_gguf_online(model_id: str, quant: str, revision: str | None = None) -> ModelCard:
+    """The card of a quantization in a repository of GGUF files.
+
+    Raises `HubUnavailable`, `UnknownModel` or `GatedModel` as `hub.open_online` does.
+    """
+    return hub_client.ask(lambda: _open(model_id, quant, revision))
+
+
+def quants(files: Collection[str]) -> list[str]:
+    """The quantizations that files of a repository are named after."""
+    found = (match[1] for name in files if (match := _QUANT.search(name)) is not None)
+    return sorted(dict.fromkeys(found))
+
+
+def _open(model_id: str, quant: str, revision: str | None) -> ModelCard:
+    from huggingface_hub import HfApi
+
+    timeout = hub_client.DEADLINE_SECONDS
+    info = HfApi().model_info(model_id, revision=revision, timeout=timeout)
+    files = [sibling.rfilename for sibling in info.siblings or ()]
+    meant = sorted(
+        name
+        for name in files
+        if (match := _QUANT.search(name)) is not None and match[1].lower() == quant.lower()
+    )
+    if not meant:
+        has = quants(files)[:_MOST_NAMED]
+        what = f"it has {', '.join(has)}" if has else "it holds no GGUF files"
+        raise UnknownModel(f"the Hub's repository has no GGUF file of {quant}; {what}")
+    headers = [_header(info.id or model_id, name, revision) for name in meant]
+    detail = f"revision {info.sha}" if info.sha else "latest revision"
+    return gguf_card(f"{info.id or model_id}:{quant}", headers, Origin("hub", detail))
+
+
+def _header(model_id: str, name: str, revision: str | None) -> GgufHeader:
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]
+        build_hf_headers,
+        get_session,
+        hf_raise_for_status,
+    )
+
+    url, headers = hf_hub_url(model_id, name, revision=revision), build_hf_headers()
+
+    def fetch(start: int, end: int) -> bytes:
+        ranged = {**headers, "range": f"bytes={start}-{end - 1}"}
+        answer = get_session().get(url, headers=ranged, timeout=hub_client.DEADLINE_SECONDS)
+        hf_raise_for_status(answer)
+        content: bytes = answer.content
+        return content
+
+    return read_prefix(fetch, name)

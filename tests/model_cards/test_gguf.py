@@ -1,0 +1,132 @@
+"""GGUF headers: files and the Hub's, what is made of them, and files that are none."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_hub import Answer, FakeHub, Repo
+
+from model_cards import CardError, UnknownModel, open_card
+
+Q4_K, Q6_K, F32 = 12, 14, 0
+HIDDEN, LAYERS, VOCAB, INNER, HEADS, KV = 512, 2, 1000, 1024, 8, 2
+PAIRS: dict[str, Any] = {
+    "general.architecture": "llama", "llama.block_count": LAYERS, "llama.embedding_length": HIDDEN,
+    "llama.feed_forward_length": INNER, "llama.context_length": 4096,
+    "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": KV,
+    "llama.rope.freq_base": 10000.0, "tokenizer.ggml.tokens": ["a", "b", "größe"] * 100,
+    "tokenizer.ggml.scores": [0.5] * 300, "general.quantized": True,
+}  # fmt: skip
+
+
+def tensors() -> dict[str, tuple[tuple[int, ...], int]]:
+    found: dict[str, tuple[tuple[int, ...], int]] = {
+        "token_embd.weight": ((HIDDEN, VOCAB), Q4_K), "output.weight": ((HIDDEN, VOCAB), Q6_K),
+        "output_norm.weight": ((HIDDEN,), F32),
+    }  # fmt: skip
+    kv = HIDDEN // HEADS * KV
+    for layer in range(LAYERS):
+        shapes = {"attn_q": (HIDDEN, HIDDEN), "attn_k": (HIDDEN, kv), "attn_v": (HIDDEN, kv),
+                  "attn_output": (HIDDEN, HIDDEN), "ffn_gate": (HIDDEN, INNER),
+                  "ffn_up": (HIDDEN, INNER), "ffn_down": (INNER, HIDDEN)}  # fmt: skip
+        found |= {f"blk.{layer}.{name}.weight": (shape, Q4_K) for name, shape in shapes.items()}
+        for name in ("attn_norm", "ffn_norm"):
+            found[f"blk.{layer}.{name}.weight"] = ((HIDDEN,), F32)
+    return found
+
+
+# By hand: 2 matrices of the vocabulary; of a layer q, o, k, v, three of the MLP and two norms.
+MATRICES = LAYERS * (2 * 512 * 512 + 2 * 512 * 128 + 3 * 512 * 1024)
+PARAMETERS = 2 * 512 * 1000 + 512 + MATRICES + LAYERS * 2 * 512
+# Q4_K: 144 bytes for 256 elements, Q6_K: 210.
+BYTES = (512_000 + MATRICES) // 256 * 144 + 512_000 // 256 * 210 + 4 * 512 * (1 + 2 * LAYERS)
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def pair(value: Any) -> bytes:
+    if isinstance(value, bool):
+        return struct.pack("<I?", 7, value)
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + text(value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    kind = 8 if isinstance(value[0], str) else 6
+    body = b"".join(text(v) if kind == 8 else struct.pack("<f", v) for v in value)
+    return struct.pack("<IIQ", 9, kind, len(value)) + body
+
+
+def gguf(pairs: dict[str, Any] = PAIRS, held: dict[str, Any] | None = None) -> bytes:
+    held = tensors() if held is None else held
+    written = [text(key) + pair(value) for key, value in pairs.items()]
+    for name, (shape, kind) in held.items():
+        written.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, 0))
+    return b"GGUF" + struct.pack("<IQQ", 3, len(held), len(pairs)) + b"".join(written)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "tiny-Q4_K_M.gguf"
+    path.write_bytes(gguf())
+    card = open_card(str(path))
+    assert (card.architecture, card.num_layers, card.vocab_size) == ("LlamaForCausalLM", 2, VOCAB)
+    assert (card.checkpoint_bytes, card.max_model_len) == (BYTES, 4096)
+    assert card.parameters == pytest.approx(PARAMETERS, rel=0.01)
+    assert card.weight_bytes == pytest.approx(BYTES, rel=0.02)
+    assert (card.exact, card.quantization, card.format_kind) == (False, "gguf", "int4")
+    (attention,) = card.attention_kinds
+    assert (attention.num_kv_heads, attention.head_size) == (KV, 64)
+    assert "--tokenizer" in card.notes[0]
+
+
+def test_of_the_hub_by_ranges(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model_cards.sources.gguf.read_prefix.__defaults__", (1000,))
+    files = {"tiny.Q4_K_M.gguf": gguf() + b"w" * 5000, "tiny.Q8_0.gguf": gguf(), "README.md": b""}
+    hub.repos["org/tiny-GGUF"] = Repo(files)
+    card = open_card("org/tiny-GGUF:q4_k_m")
+    assert (card.model_id, card.checkpoint_bytes) == ("org/tiny-GGUF:q4_k_m", BYTES)
+    asked = [r.path for r in hub.requests if r.path.endswith(".gguf")]
+    assert set(asked) == {"/org/tiny-GGUF/resolve/main/tiny.Q4_K_M.gguf"}
+    assert 2 <= len(asked) <= len(gguf()) // 1000 + 1, "a block at a time, and no weights"
+
+
+def test_which_ones_there_are_is_said(hub: FakeHub) -> None:
+    hub.repos["org/x"] = Repo({"a-Q4_K_M.gguf": gguf(), "BF16/a-00001-of-00002.gguf": b""})
+    with pytest.raises(UnknownModel, match=r"name one: org/x:BF16"):
+        open_card("org/x")
+    with pytest.raises(UnknownModel, match=r"no GGUF file of Q2_K; it has BF16, Q4_K_M"):
+        open_card("org/x:Q2_K")
+    hub.answers["/api/models"] = Answer(503)
+    with pytest.raises(UnknownModel, match="the Hub did not answer"):
+        open_card("org/x:Q4_K_M")
+
+
+def test_offline() -> None:
+    with pytest.raises(UnknownModel, match="on the Hub alone"):
+        open_card("org/x:Q4_K_M")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"", "truncated"), (b"GGML" + b"\0" * 99, "is no GGUF file"), (gguf()[:-3], "truncated"),
+     (b"GGUF" + struct.pack("<IQQ", 1, 1, 1), "version 1"),
+     (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 1), "not read"),
+     (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**50), "a text of"),
+     (gguf({"a": 1} | PAIRS, {"w": ((4,), 99)}), "type 99"),
+     (gguf(PAIRS, {"w": ((2**50,), 0)}), "shape"), (gguf(PAIRS, {"w": ((1,) * 9, 0)}), "9 dim"),
+     (gguf({"general.architecture": "llama"}, {}), "GGUF header"),
+     (gguf({**PAIRS, "llama.block_count": 2**31}), "num_hidden_layers"),
+     (gguf({**PAIRS, "general.architecture": "\x1b[2J"}), "no layer count")],
+)  # fmt: skip
+def test_files_that_are_none(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(content)
+    with pytest.raises(CardError, match=problem) as caught:
+        open_card(str(path))
+    assert str(caught.value).isprintable()
