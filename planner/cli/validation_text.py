@@ -167,6 +167,8 @@ def _print_usage(run: Validation) -> None:
         else ""
     )
     say(f"In use, at most: {gib(usage.peak)} GiB{power}")
+    if usage.kept and run.kept is None:
+        say(f"{gib(usage.kept)} GiB more than before are still in use", "yellow")
 
 
 def print_tries(done: Sequence[Try]) -> None:

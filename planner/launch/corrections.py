@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from model_cards import CardError
 from planner.command.amend import amended, split_command, without_option
 from planner.engine.releases import Release
+from planner.errors import PlanError
 from planner.findings import Severity
 from planner.launch.explain import explain
-from planner.launch.facts import Failure, FailureKind
+from planner.launch.facts import Failure, FailureKind, LaunchFacts
+from planner.launch.fixes import concerns_memory, corrected
 from planner.launch.preflight import Preflight
 from planner.memory.plan import MemoryPlan
 
@@ -56,11 +59,10 @@ def correct_plan(preflight: Preflight, tried: Sequence[str]) -> Correction | Non
 
 
 def correct_failure(
-    preflight: Preflight, failure: Failure, tried: Sequence[str]
+    preflight: Preflight, facts: LaunchFacts, failure: Failure, tried: Sequence[str]
 ) -> Correction | None:
     """The change for a launch that failed, by the numbers that vLLM named."""
     words, release = preflight.words, preflight.check.command.release
-    memory = preflight.check.memory
     kind = failure.kind
     if kind in _LEFT_OUT:
         return _without(words, _LEFT_OUT[kind], release, tried)
@@ -70,16 +72,35 @@ def correct_failure(
     match kind:
         case FailureKind.KV_ROOM | FailureKind.MAX_MODEL_LEN if failure.longest_len:
             change = f"--max-model-len {failure.longest_len // _ROUND * _ROUND}"
-        case FailureKind.FREE_MEMORY:
-            first = explain(failure).changes[0]
-            change = first if first.startswith("--gpu-memory-utilization ") else None
-        case FailureKind.OUT_OF_MEMORY | FailureKind.KV_ROOM if memory is not None:
-            change = _less(memory, tried)
         case FailureKind.DTYPE:
             change = "--dtype half"
+        case _ if concerns_memory(failure):
+            change = _planned(preflight, facts, failure, tried) or _by_its_numbers(
+                preflight, failure, tried
+            )
         case _:
             pass
     return _with(words, change, release) if change is not None and change not in tried else None
+
+
+def _planned(
+    preflight: Preflight, facts: LaunchFacts, failure: Failure, tried: Sequence[str]
+) -> str | None:
+    """The first change by a plan that knows what the launch told."""
+    check = preflight.check
+    try:
+        known = corrected(check.command, facts, failure, check.rig)
+    except (PlanError, CardError):
+        return None
+    return next((each.change for each in known.remedies if each.change not in tried), None)
+
+
+def _by_its_numbers(preflight: Preflight, failure: Failure, tried: Sequence[str]) -> str | None:
+    """Without such a plan: the share that vLLM's figures leave, or less of everything."""
+    first, memory = explain(failure).changes[0], preflight.check.memory
+    if failure.kind is FailureKind.FREE_MEMORY:
+        return first if first.startswith("--gpu-memory-utilization ") else None
+    return _less(memory, tried) if memory is not None else None
 
 
 def _less(memory: MemoryPlan, tried: Sequence[str]) -> str | None:

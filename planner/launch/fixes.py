@@ -48,10 +48,16 @@ def fixes(facts: LaunchFacts, rig: Rig) -> Fixes:
     Raises `PlanError` where the log does not tell what was launched, or the failure is not about
     memory; `CardError` for a model that is not known here.
     """
-    failure = facts.failure
+    check = corrected(_command(facts), facts, facts.failure, rig)
+    return Fixes(check, check.remedies)
+
+
+def corrected(
+    command: ServeCommand, facts: LaunchFacts, failure: Failure | None, rig: Rig
+) -> Check:
+    """A command by a plan that knows what its failed launch told. `PlanError`, `CardError`."""
     if failure is None or not concerns_memory(failure):
         raise PlanError("the failure is not about memory: no setting of the plan changes it")
-    command = _command(facts)
     with calibrated_by(None):
         first = check_command(command, rig)
     if first.memory is None:
@@ -60,8 +66,7 @@ def fixes(facts: LaunchFacts, rig: Rig) -> Fixes:
     observed = (*observe(first, facts, None), *_missing(first.memory, failure))
     lesson = Lesson(rig.smallest.gpu.slug, command.release.name, observed)
     with calibrated_by(Calibration([lesson], certain=True)):
-        check = check_command(command, rig)
-    return Fixes(check, check.remedies)
+        return check_command(command, rig)
 
 
 def _command(facts: LaunchFacts) -> ServeCommand:

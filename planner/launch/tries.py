@@ -58,12 +58,17 @@ def tries(
         else:
             run = launch(preflight, change, number)
             this = Try(change, preflight, run)
-            failure = run.failure
-            correction = correct_failure(preflight, failure, changes) if failure else None
+            correction = _after(run, changes)
         yield this
         if correction is None:
             return
         changes.append(correction.change)
+
+
+def _after(run: Validation, changes: Sequence[str]) -> Correction | None:
+    if run.failure is None:
+        return None
+    return correct_failure(run.preflight, run.facts, run.failure, changes)
 
 
 def _why(preflight: Preflight) -> str:

@@ -15,6 +15,7 @@ from hardware_db.usage import GpuMeter
 from planner.launch.progress import InUse, Observer
 
 _EVERY: Final = 1.0  # seconds
+_NOTHING: Final = 256 * 2**20  # bytes: other programs come and go
 _KIB: Final = 1024
 
 Reading = Callable[[], InUse | None]
@@ -22,13 +23,21 @@ Reading = Callable[[], InUse | None]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was seen: bytes and watts. `released`: whether the GPUs' memory came back after."""
+    """What was seen: bytes and watts."""
 
     before: int | None = None
     peak: int | None = None
     mean_watts: float | None = None
     peak_watts: float | None = None
     after: int | None = None
+
+    @property
+    def kept(self) -> int:
+        """What is in use after that was not before; 0 for as good as nothing, or not known."""
+        if self.before is None or self.after is None:
+            return 0
+        more = self.after - self.before
+        return more if more > _NOTHING else 0
 
 
 class Watch:
