@@ -203,7 +203,7 @@ def validate_command(words: Sequence[str], workload: Workload | None, options: O
 def _conclude(done: Sequence[Try], options: Options) -> int:
     """What all tries came to."""
     from planner.cli.validation_text import print_tries, refuse
-    from planner.launch.report import verdict_line
+    from planner.launch.markdown import verdict_line
 
     last = done[-1]
     if last.run is not None and options.as_json:
@@ -226,8 +226,9 @@ def _attached(url: str, words: Sequence[str], workload: Workload | None, options
     """Ask a server that runs already."""
     from planner.cli.validation_text import announce_attached, print_run, progress
     from planner.launch.attach import attach, validate_attached
+    from planner.launch.markdown import verdict_line
     from planner.launch.progress import ignore
-    from planner.launch.report import ValidationReport, new_folder, verdict_line
+    from planner.launch.report import ValidationReport, new_folder
 
     key = os.environ.get("VLLM_API_KEY", "")
     preflight, client = attach(url, key, words, options.gpu, workload=workload)
@@ -265,7 +266,8 @@ def _kept_in_mind(run: Validation) -> None:
 
 
 def _report(run: Validation, done: Sequence[Try]) -> ValidationReport:
-    from planner.launch.report import ValidationReport, try_reports
+    from planner.launch.report import ValidationReport
+    from planner.launch.report_parts import try_reports
 
     report = ValidationReport.of(run)
     return report.model_copy(update={"tries": try_reports(done)}) if len(done) > 1 else report

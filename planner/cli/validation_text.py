@@ -90,7 +90,7 @@ def progress(event: Event) -> None:
 def print_run(run: Validation) -> None:
     """A launch beside its plan."""
     from planner.launch.explain import explain
-    from planner.launch.report import verdict_line
+    from planner.launch.markdown import verdict_line
 
     say()
     if run.terms:
@@ -113,7 +113,7 @@ def print_run(run: Validation) -> None:
 def _print_terms(run: Validation) -> None:
     from rich.table import Table
 
-    from planner.launch.report import row
+    from planner.launch.markdown import row
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in ("", "plan", "band", "measured", "difference", "inside"):

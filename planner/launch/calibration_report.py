@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from planner.calibration_store import Run
-from planner.launch.report import ObservationReport
+from planner.launch.report_parts import ObservationReport
 from planner.report import StrictModel
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from planner import calibration
 from planner.calibration import Observation, Term
 from planner.calibration_store import CalibrationStore, Run
-from planner.launch.report import REPORT, ObservationReport, ValidationReport, launches_folder
+from planner.launch.report import REPORT, ValidationReport, launches_folder
+from planner.launch.report_parts import ObservationReport
 from planner.launch.validation import Validation
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 
+from planner.calibration_store import StoreError
+from planner.launch.history import remember
 from planner.launch.preflight import Preflight
 from planner.launch.progress import Event
 from planner.launch.report import ValidationReport, new_folder, write_files
@@ -52,6 +55,8 @@ class ValidationRun:
             folder = new_folder(self.preflight.check.command.model)
             run = validate(self.preflight, folder, observer=self._events.put, cancel=self._cancel)
             write_files(run)
+            with suppress(StoreError):  # the report is there all the same
+                remember(run)
             return ValidationReport.of(run)
         finally:
             self._over.set()

@@ -154,7 +154,7 @@ def main() -> None:
             "GiB). Based on the available memory, the estimated maximum model length is 10752."
         )
         sys.exit(1)  # fmt: skip
-    if "--gpu-memory-utilization" in sys.argv:
+    if "--kv-cache-memory-bytes" not in sys.argv:
         say(
             "Auto set (0.25/23.54) GiB for KV cache on node 0, with 0.85 GiB requested memory for "
             "the worker. 0.60 GiB memory was consumed by non-kv usages."

@@ -28,11 +28,12 @@ from planner import EngineConfig, plan_memory
 from planner.launch.client import Client, ServerError
 from planner.launch.history import past_runs
 from planner.launch.log import read_log
+from planner.launch.markdown import row
 from planner.launch.metrics import parse_metrics
 from planner.launch.preflight import prepare
 from planner.launch.probe import Probe
 from planner.launch.progress import Asking, Cancelled, Logged, Reached
-from planner.launch.report import new_folder, row
+from planner.launch.report import new_folder
 from planner.launch.terms import Term, Unit, compare
 from planner.launch.validation import validate
 from planner.quantity import Basis, Quantity

@@ -5,7 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.launch.report import TermReport, ValidationReport, row
+from planner.launch.markdown import row
+from planner.launch.report import ValidationReport
+from planner.launch.report_parts import TermReport
 from planner.launch.terms import Term, Unit
 from planner.quantity import Basis, Quantity
 from planner.tui.show import DIM, columns, plain
