@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from model_cards import ModelCard
-from planner.engine.flags import accepts_flag, option
+from planner.engine.flags import accepts_choice, accepts_flag, option
 from planner.engine.releases import Release
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
@@ -117,9 +117,19 @@ def _written(value: object) -> str | None:
     return str(value)
 
 
+# Settings whose values releases add to, and the parser or the config layer refuses the others.
+_BY_RELEASE: Final = {"--kv-cache-dtype": "kv_cache_dtype", "--quantization": "quantization"}
+
+
 def _check(flag: Flag, release: Release) -> None:
+    """Only what the release takes is written, whatever was planned."""
     if not accepts_flag(release, flag.name):
         raise PlanError(f"vLLM {release.name} has no option {flag.name}")
+    choice = _BY_RELEASE.get(flag.name)
+    known = choice is None or accepts_choice(release, choice, flag.value or "")
+    auto = flag.name == "--max-model-len" and flag.value == "auto"
+    if not known or (auto and not release.fact("auto_max_model_len")):
+        raise PlanError(f"vLLM {release.name} does not take {flag.value} for {flag.name}")
 
 
 def _model(card: ModelCard) -> str:
