@@ -17,7 +17,8 @@ from planner.report import (
     WorkloadReport,
     workload_report,
 )
-from planner.speed.speculation_choice import SpeculationChoice, SpeculativeOption
+from planner.speed.speculation_choice import SpeculationChoice
+from planner.speed.speculative_option import SpeculativeOption
 
 
 class GainReport(StrictModel):

@@ -10,8 +10,9 @@ from planner.cli.console import say, say_item, say_verbatim, show
 from planner.cli.format import gib, short_count
 from planner.engine_config import SpeculativeConfig
 from planner.quantity import Basis, Quantity
-from planner.speed.speculation_choice import BATCHES, SpeculationChoice, SpeculativeOption
+from planner.speed.speculation_choice import SpeculationChoice
 from planner.speed.speculative import LARGEST_BATCH, WORTH_IT
+from planner.speed.speculative_option import BATCHES, SpeculativeOption
 
 _NAMES: Final = {
     "eagle": "EAGLE", "eagle3": "EAGLE-3", "peagle": "P-EAGLE", "dflash": "DFlash",

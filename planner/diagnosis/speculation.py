@@ -10,8 +10,12 @@ from planner.engine.rules import is_emulated
 from planner.findings import Finding, Severity
 from planner.memory.plan import MemoryPlan
 from planner.speed.acceptance import task_of
-from planner.speed.speculation_choice import SpeculativeOption, judge_speculation, shorter_context
 from planner.speed.speculative import LARGEST_BATCH, WORTH_IT
+from planner.speed.speculative_option import (
+    SpeculativeOption,
+    judge_speculation,
+    shorter_context,
+)
 from planner.speed.step import MissingFact
 from planner.workload import use_case_workload
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.diagnosis.remedies import Remedy
 from planner.settings import Settings
-from planner.speed.speculation_choice import SpeculativeOption
+from planner.speed.speculative_option import SpeculativeOption
 
 
 def remedied(settings: Settings, remedy: Remedy) -> Settings:

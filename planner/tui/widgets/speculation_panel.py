@@ -10,12 +10,9 @@ from planner.cli.format import gib
 from planner.errors import PlanError
 from planner.quantity import Quantity
 from planner.speed.acceptance import task_of
-from planner.speed.speculation_choice import (
-    SpeculationChoice,
-    SpeculativeOption,
-    choose_speculation,
-)
+from planner.speed.speculation_choice import SpeculationChoice, choose_speculation
 from planner.speed.speculative import LARGEST_BATCH
+from planner.speed.speculative_option import SpeculativeOption
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain, shorten
 from planner.tui.widgets.study import Study

@@ -11,13 +11,9 @@ from launches import bundled, plan
 from model_cards.known_drafts import base_name, draft_card, drafts_of
 from planner import Workload, plan_memory, predict_speed, render_command
 from planner.engine_config import SpeculativeConfig
-from planner.speed.speculation_choice import (
-    SpeculationChoice,
-    choose_speculation,
-    judge_speculation,
-    running_requests,
-)
+from planner.speed.speculation_choice import SpeculationChoice, choose_speculation
 from planner.speed.speculative import WORTH_IT, SpeculativeModel
+from planner.speed.speculative_option import judge_speculation, running_requests
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
