@@ -182,3 +182,28 @@ def test_wrong_input(vplan: Vplan, arguments: tuple[str, ...]) -> None:
     said = vplan("models", *arguments)
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert said.err[:-1].isprintable()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("recommend", "--gpu", "4090", "--limit", "2"), ("gpus", "4090"), ("models", "qwen3-8b"),
+     ("recommend", "--gpu", "4090", "--model", "Qwen/Qwen3-8B"), ("models", "Qwen/Qwen3-8B"),
+     ("check", "--gpu", "4090", "--", "vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "4096",
+      "--speculative-config",
+      '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3}'),
+     ("models", "search", "qwen3"), ("models", "kept/tiny"), ("models", "org/cached"),
+     ("recommend", "--model", "Qwen/Qwen3-8B", "--gpu", "h100"), ("schema", "gpus")],
+    ids=lambda arguments: " ".join(arguments)[:50],
+)  # fmt: skip
+def test_with_the_network_cut_every_command_answers(
+    hub: FakeHub, vplan: Vplan, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """What is bundled, cached or kept; nobody has to say --offline."""
+    for name in ("kept/tiny", "org/cached"):
+        hub.repos[name] = Repo(dict(FILES), {"BF16": LLAMA_PARAMETERS})
+    vplan("models", "add", "kept/tiny")
+    open_card("org/cached")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    said = vplan(*arguments)
+    assert (said.status, said.err) == (0, "")
+    assert said.out

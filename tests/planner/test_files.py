@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import stat
 from pathlib import Path
@@ -54,3 +55,37 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_file(tmp_path / "missing" / "plan.yaml", "")
+
+
+# Where files are written without `write_file`: the user's own catalogue and cache, which
+# model_cards keeps in one step itself; a server's key, for its owner alone; a server's log; locks;
+# streams to nowhere.
+OTHERS = {
+    "model_cards/sources/kept.py", "planner/launch/validation.py", "planner/launch/watchdog.py",
+    "planner/calibration_store.py", "planner/cli/console.py", "planner/files.py",
+}  # fmt: skip
+
+
+def test_nothing_else_writes_files() -> None:
+    root = Path(__file__).parents[2]
+    found = set()
+    for package in ("hardware_db", "model_cards", "planner"):
+        for path in (root / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Call) and writes(node):
+                    found.add(str(path.relative_to(root)))
+    assert found <= OTHERS
+    assert "planner/files.py" in found
+
+
+def writes(call: ast.Call) -> bool:
+    """Whether a call writes a file: by its name, or a mode of `open` that is not for reading."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name in ("write_text", "write_bytes", "NamedTemporaryFile", "mkstemp"):
+        return True
+    modes = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    modes += [each.value.value for each in call.keywords
+              if each.arg == "mode" and isinstance(each.value, ast.Constant)]  # fmt: skip
+    return name == "open" and any(
+        isinstance(mode, str) and 0 < len(mode) < 4 and set(mode) & set("wax+") for mode in modes
+    )
