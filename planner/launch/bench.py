@@ -137,13 +137,13 @@ def _by_ourselves(
 
 def _level(load: Load, level: Level, until: float, cancel: Flag | None) -> LevelResult | None:
     """As many threads as requests at once; one that fails ends the level."""
-    wanted = [_prompt(load, level, number) for number in range(level.requests)]
     errors: list[ServerError] = []
 
-    def ask(prompt: str | list[int]) -> Completion | None:
+    def ask(number: int) -> Completion | None:
         if errors or time.monotonic() > until or (cancel is not None and cancel.is_set()):
             return None
         try:
+            prompt = _prompt(load, level, number)
             return complete(load.client, load.model, prompt, level.output_tokens)
         except ServerError as error:
             errors.append(error)
@@ -151,7 +151,8 @@ def _level(load: Load, level: Level, until: float, cancel: Flag | None) -> Level
 
     began = time.monotonic()
     with ThreadPoolExecutor(level.concurrency) as threads:
-        answers = [answer for answer in threads.map(ask, wanted) if answer is not None]
+        asked = threads.map(ask, range(level.requests))
+        answers = [answer for answer in asked if answer is not None]
     check(cancel)
     if errors:
         raise errors[0]
