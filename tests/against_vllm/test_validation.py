@@ -62,22 +62,25 @@ def all_end(pids: list[int], within: float) -> bool:
     return True
 
 
-def vllm_processes() -> set[int]:
-    """Servers, and the engines and workers that go by a name of their own."""
+def vllm_processes(base: Path) -> set[int]:
+    """Of these tests: servers, and the engines and workers that go by a name of their own."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes()
-            if words.startswith(b"VLLM::") or b"vllm.entrypoints" in words:
+            if not words.startswith(b"VLLM::") and b"vllm.entrypoints" not in words:
+                continue
+            if str(base).encode() in (folder / "environ").read_bytes():
                 found.add(int(folder.name))
     return found
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before = vllm_processes()
+def nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    base = tmp_path_factory.getbasetemp()
+    before = vllm_processes(base)
     yield
-    assert vllm_processes() <= before
+    assert vllm_processes(base) <= before
 
 
 Validate = Callable[..., tuple[int, dict[str, Any], str]]
@@ -202,7 +205,7 @@ def test_a_kept_server_and_one_that_is_attached_to(
         os.kill(kept["pid"], signal.SIGTERM)
     assert all_end([kept["pid"]], 15)
     until = time.monotonic() + 15  # for the watchdog to see to the rest
-    while vllm_processes() and time.monotonic() < until:
+    while vllm_processes(tmp_path.parent) and time.monotonic() < until:
         time.sleep(0.1)
 
 
