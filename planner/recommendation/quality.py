@@ -162,6 +162,7 @@ def quantized(quality: Quality, loss: Loss) -> Quality:
 _SUFFIX: Final = re.compile(r"-(?:it|instruct|chat|thinking|base|bf16|reasoning|\d{4})(?=-|$)")
 
 
+@cache
 def family(model_id: str) -> str:
     """A model's series whatever its task: Qwen3-4B-Thinking-2507 and Qwen3-32B are both Qwen3."""
     name = series(model_id)
@@ -170,6 +171,7 @@ def family(model_id: str) -> str:
     return name
 
 
+@cache
 def series(model_id: str) -> str:
     """A model's name without its size: what Qwen3.5-4B and Qwen3.5-9B have in common."""
     return _SIZE.sub("", model_id.lower())

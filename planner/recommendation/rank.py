@@ -117,12 +117,15 @@ def recommend(
     aim = requirements.aim
     found: list[Choice] = []
     misses: list[Miss] = []
-    for model in _by_quality(requirements.use_case):
-        if not everything and not _matters(model, found, requirements, max(limit, _FEWEST)):
+    bar = _Bar(aim, {}, None)
+    for model, quality in _by_quality(requirements.use_case):
+        if not everything and not bar.is_passed(model, quality):
             continue
         choice = best_checkpoint(model, rig, requirements, release)
         if isinstance(choice, Choice):
             found.append(choice)
+            if not everything:
+                bar = _Bar.of(found, aim, max(limit, _FEWEST))
         else:
             misses.append(choice)
     smallest = min(misses, key=lambda miss: (miss.parameters, miss.model_id), default=None)
@@ -148,20 +151,33 @@ def leaders(choices: Iterable[Choice], aim: Objective) -> tuple[Choice, ...]:
     return tuple(first)
 
 
-def _matters(model: RatedModel, found: list[Choice], requirements: Requirements, rows: int) -> bool:
-    """Whether a model, no better than those found before it, may change so many first rows."""
-    aim, quality = requirements.aim, model.quality(requirements.use_case)
-    known = family(model.model_id)
-    members = [choice.quality for choice in found if family(choice.base_id) == known]
-    if members:
-        best = max(members, key=lambda each: each.score)
-        return not _tells_apart(best, quality, aim)
-    ordered = in_tiers(leaders(found, aim), aim)
-    if len(ordered) < rows:
-        return True
-    last = [choice.quality for choice in ordered if choice.tier == ordered[rows - 1].tier]
-    best = max(last, key=lambda each: each.score)
-    return quality.tied_with(best, _TIED[aim])
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """What a model, no better than those before it, needs to change the first rows."""
+
+    aim: Objective
+    best: dict[str, Quality]  # of each family that has a row
+    last: Quality | None  # the best of the last tier that is shown; None while there is room
+
+    @classmethod
+    def of(cls, found: list[Choice], aim: Objective, rows: int) -> _Bar:
+        best: dict[str, Quality] = {}
+        for choice in found:
+            name, quality = family(choice.base_id), choice.quality
+            if name not in best or quality.score > best[name].score:
+                best[name] = quality
+        if len(best) < rows:
+            return cls(aim, best, None)
+        ordered = in_tiers(leaders(found, aim), aim)
+        last = [choice.quality for choice in ordered if choice.tier == ordered[rows - 1].tier]
+        return cls(aim, best, max(last, key=lambda quality: quality.score))
+
+    def is_passed(self, model: RatedModel, quality: Quality) -> bool:
+        """Whether the model may be as good as what is shown."""
+        best = self.best.get(family(model.model_id))
+        if best is not None:
+            return not _tells_apart(best, quality, self.aim)
+        return self.last is None or quality.tied_with(self.last, _TIED[self.aim])
 
 
 def room(rig: Rig) -> int:
@@ -175,11 +191,9 @@ def room(rig: Rig) -> int:
     return memory * rig.gpu_count
 
 
-def _by_quality(use_case: str) -> list[RatedModel]:
-    def key(model: RatedModel) -> tuple[float, str]:
-        return -model.quality(use_case).score, model.model_id
-
-    return sorted(rated_models().values(), key=key)
+def _by_quality(use_case: str) -> list[tuple[RatedModel, Quality]]:
+    rated = [(model, model.quality(use_case)) for model in rated_models().values()]
+    return sorted(rated, key=lambda each: (-each[1].score, each[0].model_id))
 
 
 def best_checkpoint(
@@ -204,7 +218,7 @@ def best_checkpoint(
     rejected: list[Rejected] = []
     works: list[Candidate] = []
     licence: str | None = None
-    for variant in variants(name, rig):
+    for variant in variants(name, rig, parameters=parameters):
         card = variant.card
         if not requirements.licences.allow(card.license):
             licence = card.license or "not known"

@@ -94,13 +94,14 @@ def frugal_settings(
 ) -> Iterator[Iterator[Settings]]:
     """Ever more frugal settings than `config`.
 
-    Each with the smallest batch first, which tells whether any works, then from the largest down.
+    Each with the largest batches, then the smallest, which tells whether any works, then the rest.
     """
     concurrency = requirements.workload.concurrency
     limits: list[int | None] = [None]
     if config.max_num_seqs is None:
-        smallest, *more = sorted({s for s in (*_SEQUENCE_LIMITS, concurrency) if s >= concurrency})
-        limits = [smallest, None, *reversed(more)]
+        fewer = {limit for limit in (*_SEQUENCE_LIMITS, concurrency) if limit >= concurrency}
+        largest, *rest = sorted(fewer, reverse=True)
+        limits = [None, largest, *rest[-1:], *rest[:-1]]
     default = float(release.fact("gpu_memory_utilization"))
     raised = (
         config.gpu_memory_utilization is None

@@ -206,27 +206,31 @@ def _settle_layout(
         return just_works or _unfit(nearest, requirements)
     if _may_work(nearest, requirements):
         risky.append((nearest.starts.chance_of_refusal, nearest, reasons))
+    usual = nearest
     for batches in frugal_settings(card, rig, requirements, release, config, reasons):
-        works: list[Settled] = []  # the smallest batch first, then from the largest down
+        works: list[Settled] = []
         for frugal, why in batches:
             if frugal == config:  # tried already
                 continue
+            if _cannot_fit(usual, frugal):
+                break
             try:
                 memory = plan_memory(card, rig, frugal, vllm=release)
             except Refused:
                 break
+            if excess_bytes(memory) < excess_bytes(nearest):
+                nearest = memory
+            smallest = frugal.max_num_seqs == requirements.workload.concurrency
             if _works(memory, requirements):
-                if works and memory.starts.chance_of_refusal <= _COMFORTABLE:
-                    return Settled(memory, None, why)
                 works.append(Settled(memory, None, why))
-            elif not works:
-                if _may_work(memory, requirements):
-                    risky.append((memory.starts.chance_of_refusal, memory, why))
-                if excess_bytes(memory) < excess_bytes(nearest):
-                    nearest = memory
+                if not smallest and memory.starts.chance_of_refusal <= _COMFORTABLE:
+                    return works[-1]
+            elif _may_work(memory, requirements):
+                risky.append((memory.starts.chance_of_refusal, memory, why))
+            if smallest and not _works(memory, requirements):
                 break
         if works:
-            return just_works or works[1 if len(works) > 1 else 0]
+            return just_works or max(works, key=_batch)
     if just_works is not None:
         return just_works
     if risky:
@@ -298,6 +302,22 @@ def _hopeless(memory: MemoryPlan) -> bool:
         + memory.kv_cache.needed_bytes / 2
     )
     return excess_bytes(memory) > gain
+
+
+def _batch(settled: Settled) -> int:
+    return settled.memory.config.max_num_seqs
+
+
+def _cannot_fit(usual: MemoryPlan, frugal: EngineConfig) -> bool:
+    """Whether frugal settings lack memory even if their batch took none, known without a plan."""
+    rank = usual.tightest
+    gain = rank.activation.value + rank.cuda_graphs.value + rank.buffers.total
+    share = frugal.gpu_memory_utilization
+    if share is not None:
+        gain += (share - usual.config.gpu_memory_utilization) * usual.device_total.value
+    if frugal.kv_cache_dtype != usual.config.given.kv_cache_dtype:
+        gain += usual.kv_cache.needed_bytes / 2
+    return excess_bytes(usual) > gain
 
 
 def _unfit(memory: MemoryPlan, requirements: Requirements) -> Unfit:

@@ -9,7 +9,7 @@ from typing import Final
 from hardware_db import Rig
 from model_cards import CardError, ModelCard
 from model_cards.sources.bundled import find_entry, open_bundled, variants_of
-from planner.engine.device import Platform, device_facts
+from planner.engine.device import DeviceFacts, Platform, device_facts
 from planner.engine.rules import is_emulated
 from planner.engine.served import as_served
 from planner.engine_config import EngineConfig
@@ -55,19 +55,24 @@ class Variant:
         return _served(self.card, self.quantization).format_kind
 
 
-def variants(model_id: str, rig: Rig, named: ModelCard | None = None) -> list[Variant]:
+def variants(
+    model_id: str, rig: Rig, named: ModelCard | None = None, parameters: int | None = None
+) -> list[Variant]:
     """Checkpoints of a model that the rig has kernels and, in all, memory for; least loss first.
 
     One of each weight format, modelled ones before estimated ones; `named` is always among them.
-    Where no FP8 checkpoint is known, the 16-bit one quantized while it is loaded.
+    Where no FP8 checkpoint is known, the 16-bit one quantized while it is loaded. `parameters` is
+    how many the model has, where that is known already.
     """
     by_kind = {} if named is None else {named.format_kind: named}
     memory = rig.smallest.total_bytes
     room = float("inf") if memory is None else memory * rig.gpu_count
-    for name in checkpoint_ids(model_id):
-        entry = find_entry(name)
-        parameters = _parameters(model_id) or 0
-        if entry is None or parameters * least_bytes(name) > room:
+    names = checkpoint_ids(model_id)
+    least = parameters or _parameters(model_id) or 0
+    device = device_facts(rig.smallest.gpu)
+    halved = _quantizes_online(device) and all(least_bytes(name) != 1.0 for name in names)
+    for name in names:
+        if least * min(least_bytes(name), 1.0 if halved else 2.0) > room:
             continue
         if usual_format(name) in by_kind:  # no better than what is held
             continue
@@ -82,18 +87,20 @@ def variants(model_id: str, rig: Rig, named: ModelCard | None = None) -> list[Va
             continue
         if held is None or (card.exact and not held.exact):
             by_kind[card.format_kind] = card
-    device = device_facts(rig.smallest.gpu)
     cards = sorted(by_kind.values(), key=lambda card: _ORDER.index(card.format_kind))
     found = [Variant(card, None, _loss(card, model_id), card is named) for card in cards]
     found = [v for v in found if v.is_named or not is_emulated(v.card, device)]
-    found += _quantized_online(found, rig)
+    if _quantizes_online(device):
+        found += _quantized_online(found)
     return sorted(found, key=lambda variant: _ORDER.index(variant.weight_format))
 
 
-def _quantized_online(known: list[Variant], rig: Rig) -> Iterator[Variant]:
-    device = device_facts(rig.smallest.gpu)
-    if device.platform is not Platform.CUDA or (device.capability or (0, 0)) < (8, 9):
-        return
+def _quantizes_online(device: DeviceFacts) -> bool:
+    """Whether FP8 is computed and not only stored: else a published copy is as good."""
+    return device.platform is Platform.CUDA and (device.capability or (0, 0)) >= (8, 9)
+
+
+def _quantized_online(known: list[Variant]) -> Iterator[Variant]:
     kinds = {variant.weight_format for variant in known}
     if "fp8" in kinds or "16bit" not in kinds:
         return
