@@ -111,6 +111,15 @@ class KVCacheSpec:
 
     def blocks_per_request(self, length: int, in_flight_tokens: int) -> int:
         """Blocks that one request of `length` tokens can come to hold."""
+        if self.fixed_blocks is not None:
+            return self.fixed_blocks
+        most = self.most_tokens(in_flight_tokens)
+        tokens = ceil_div(length, self.context_ranks) if most is None else min(most, length)
+        return ceil_div(tokens, self.block_size) + self.spare_blocks
+
+    @property
+    def fixed_blocks(self) -> int | None:
+        """Blocks of a request whatever its length; None where that counts."""
         match self.kind:
             case SpecKind.MAMBA:
                 return self.state_blocks
@@ -118,19 +127,26 @@ class KVCacheSpec:
                 return 1
             case SpecKind.CROSS:
                 return ceil_div(self.encoder_tokens, self.block_size)
+        return None
+
+    def most_tokens(self, in_flight_tokens: int) -> int | None:
+        """Tokens that a request keeps at most; None: all.
+
+        Blocks behind a window are freed once a step is settled, so what is in flight is held too.
+        """
+        match self.kind:
             case SpecKind.SLIDING | SpecKind.SLIDING_MLA:
                 assert self.window is not None
-                # Blocks behind the window are freed once a step is settled, so what is in flight
-                # is held too; the window may begin inside a block.
-                held = self.window - 1 + self.retained_tokens + in_flight_tokens
-                tokens = min(held, length)
-                return ceil_div(tokens, self.block_size) + 1
+                return self.window - 1 + self.retained_tokens + in_flight_tokens
             case SpecKind.CHUNKED:
                 assert self.window is not None
-                tokens = min(self.window + in_flight_tokens, length)
-                return ceil_div(tokens, self.block_size)
-            case _:
-                return ceil_div(ceil_div(length, self.context_ranks), self.block_size)
+                return self.window + in_flight_tokens
+        return None
+
+    @property
+    def spare_blocks(self) -> int:
+        """Blocks beside those of the tokens: a window may begin inside a block."""
+        return 1 if self.kind in (SpecKind.SLIDING, SpecKind.SLIDING_MLA) else 0
 
 
 def attention_spec(

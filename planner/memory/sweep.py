@@ -20,7 +20,7 @@ from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.free_memory import start_margin, taken_at_start
 from planner.memory.kv_cache import dealt_tokens
-from planner.memory.kv_groups import request_blocks
+from planner.memory.kv_groups import KVCacheGroup
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _fill(
     of_length = [lengths[index] for index in alike]
     accepted = np.asarray(of_length) <= memory.card.max_model_len
     in_flight = memory.config.in_flight_tokens
-    needed = np.asarray([request_blocks(groups, length, in_flight) for length in of_length])
+    needed = _request_blocks(groups, np.asarray(of_length), in_flight)
     held = 1 if release.fact("null_block_reserved_in_fit_check") else 0
     num_blocks = np.where(accepted, blocks[:, None], 0)
     concurrency = num_blocks / np.maximum(needed, 1)
@@ -188,6 +188,28 @@ def _fill(
         (swept.fits_surely, accepted & surely_free & (needed <= blocks_low[:, None] - held)),
     ):
         array[where] = values.reshape(box)
+
+
+def _request_blocks(
+    groups: Sequence[KVCacheGroup], lengths: NDArray[np.int64], in_flight_tokens: int
+) -> NDArray[np.int64]:
+    """`request_blocks` for many lengths."""
+    import numpy as np
+
+    total = np.zeros(len(lengths), np.int64)
+    for group in groups:
+        blocks = np.zeros(len(lengths), np.int64)
+        for spec in group.distinct:
+            if spec.fixed_blocks is not None:
+                blocks = np.maximum(blocks, spec.fixed_blocks)
+                continue
+            most = spec.most_tokens(in_flight_tokens)
+            tokens = (
+                np.minimum(lengths, most) if most is not None else -(-lengths // spec.context_ranks)
+            )
+            blocks = np.maximum(blocks, -(-tokens // spec.block_size) + spec.spare_blocks)
+        total += blocks
+    return total
 
 
 def _starts(

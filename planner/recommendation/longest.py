@@ -1,54 +1,73 @@
-"""The longest context that settings serve for sure."""
+"""The longest context that a model serves on a rig for sure."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from model_cards.card import ANY_LENGTH
 from planner.engine_config import EngineConfig
-from planner.memory.kv_groups import request_blocks
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.memory.sweep import sweep_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
 
-_GRAIN: Final = 1024  # contexts are given in whole multiples
+_GRAIN: Final = 256  # contexts are looked at in whole multiples
 _NO_LIMIT: Final = 2**20  # for models that have none
-_TRIES: Final = 4  # a longer context has larger buffers, so that the first may be too long
+_TRIES: Final = 4
+_SHORTER: Final = 0.97  # where a rule that a sweep does not know stops the longest
 
 
 def longest_context(
-    memory: MemoryPlan, config: EngineConfig, requirements: Requirements
+    memory: MemoryPlan,
+    config: EngineConfig,
+    requirements: Requirements,
+    *,
+    kv_cache_dtypes: Sequence[str],
+    utilizations: Sequence[float],
 ) -> MemoryPlan | None:
-    """The plan of `config` with the longest context that as many requests as asked for may fill.
+    """The plan with the longest context that as many requests as asked for may fill at once.
 
-    `memory` is a plan of the same model that starts. None where nothing longer than its context
-    does.
+    Looks at every KV cache type, share of the memory and length, of equals at the earliest in its
+    list. `memory` is a plan of the same model that starts. None where nothing longer than its
+    context does.
     """
+    import numpy as np
+
     card, at_once = memory.card, requirements.workload.concurrency
+    shortest = memory.config.max_model_len
     limit = _NO_LIMIT if card.max_model_len == ANY_LENGTH else card.max_model_len
-    lengths = [*range(_GRAIN, limit, _GRAIN), limit]
-    length = memory.config.max_model_len
-    best: MemoryPlan | None = None
+    first = shortest // _GRAIN * _GRAIN + _GRAIN
+    lengths = [*range(first, limit, _GRAIN), limit]
+    swept = sweep_memory(
+        card,
+        memory.rig,
+        config,
+        max_model_len=lengths,
+        max_num_seqs=(config.max_num_seqs,),
+        kv_cache_dtype=kv_cache_dtypes,
+        gpu_memory_utilization=utilizations,
+        vllm=memory.release,
+    )
+    serves = swept.fits_surely & (swept.max_concurrency >= at_once)
+    longest = np.where(serves.any(-1), serves.shape[-1] - np.argmax(serves[..., ::-1], -1), 0)
+    if not longest.any():
+        return None
+    at = np.unravel_index(int(np.argmax(longest)), longest.shape)
+    dtype, share = kv_cache_dtypes[int(at[0])], utilizations[int(at[3])]
+    length = lengths[int(longest[at]) - 1]
+    best = replace(config, kv_cache_dtype=dtype, gpu_memory_utilization=share)
     for _ in range(_TRIES):
         try:
             plan = plan_memory(
-                card, memory.rig, replace(config, max_model_len=length), vllm=memory.release
+                card, memory.rig, replace(best, max_model_len=length), vllm=memory.release
             )
         except Refused:
+            return None
+        if plan.starts.answer is Answer.YES and plan.kv_cache.concurrency >= at_once:
+            return plan
+        length = int(length * _SHORTER) // _GRAIN * _GRAIN
+        if length <= shortest:
             break
-        sure, in_flight = plan.kv_cache_low, plan.config.in_flight_tokens
-        groups = sure.groups
-        held = bisect_right(
-            lengths,
-            sure.num_blocks,
-            key=lambda tokens: at_once * request_blocks(groups, tokens, in_flight),
-        )
-        longest = lengths[held - 1] if held else 0
-        if longest >= length and plan.starts.answer is Answer.YES:
-            best = plan
-        if longest in (0, length):
-            break
-        length = longest
-    return best
+    return None

@@ -174,7 +174,7 @@ def _gain(one: Candidate, aim: Objective) -> tuple[float, float]:
     smaller = -float(settled.memory.tightest.weights.value)
     seconds = settled.seconds_per_answer
     if aim is Objective.CONTEXT:
-        return float(settled.memory.config.max_model_len), -one.variant.loss.points
+        return float(settled.memory.config.max_model_len), one.pace
     if aim is Objective.LATENCY and seconds is not None:
         return -seconds.value, smaller
     if settled.speed is None:

@@ -146,25 +146,24 @@ def throughput_settings(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator
             yield replace(config, max_num_batched_tokens=_LARGE_BATCH), {**why, **batch}
 
 
-def roomy_settings(
-    memory: MemoryPlan, requirements: Requirements, reasons: dict[str, str]
-) -> Iterator[Settings]:
-    """What leaves the most room for a long context: a small batch, most of the memory, fp8."""
-    given, release = memory.config.given, memory.release
-    rig, concurrency = memory.rig, requirements.workload.concurrency
-    seqs = max(min(_SEQUENCE_LIMITS), concurrency)
-    config = replace(given, max_num_seqs=min(seqs, memory.config.max_num_seqs))
-    why = {**reasons, "max_num_seqs": "a small batch, so that its buffers leave room"}
+def small_batch(memory: MemoryPlan, requirements: Requirements) -> EngineConfig:
+    """A plan's settings with a batch whose buffers leave the most room for a long context."""
+    seqs = max(min(_SEQUENCE_LIMITS), requirements.workload.concurrency)
+    return replace(memory.config.given, max_num_seqs=min(seqs, memory.config.max_num_seqs))
+
+
+def roomy_axes(memory: MemoryPlan) -> tuple[list[str], list[float]]:
+    """KV cache types and shares of the memory that a long context may take, the usual first."""
+    given, rig = memory.config.given, memory.rig
+    halves = given.kv_cache_dtype == "auto" and may_use_fp8_kv(memory.card, rig)
+    dtypes = [given.kv_cache_dtype, *(["fp8"] if halves else [])]
     share = memory.config.gpu_memory_utilization
-    if share < _RAISED_UTILIZATION and _surely_free(
-        rig, release, given.tensor_parallel_size, _RAISED_UTILIZATION
+    shares = [share]
+    while (more := round(shares[-1] + 0.01, 2)) <= _RAISED_UTILIZATION and _surely_free(
+        rig, memory.release, given.tensor_parallel_size, more
     ):
-        config = replace(config, gpu_memory_utilization=_RAISED_UTILIZATION)
-        why["gpu_memory_utilization"] = "more than the default, for a longer context"
-    yield config, why
-    if given.kv_cache_dtype == "auto" and may_use_fp8_kv(memory.card, rig):
-        why = {**why, "kv_cache_dtype": "halves the KV cache, for a longer context"}
-        yield replace(config, kv_cache_dtype="fp8"), why
+        shares.append(more)
+    return dtypes, shares
 
 
 def _for_all_at_once(

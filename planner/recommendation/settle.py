@@ -23,7 +23,8 @@ from planner.recommendation.longest import longest_context
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settings import (
     frugal_settings,
-    roomy_settings,
+    roomy_axes,
+    small_batch,
     throughput_settings,
     usual_settings,
 )
@@ -244,12 +245,7 @@ def _for_objective(settled: Settled, requirements: Requirements) -> Settled:
     memory, release = settled.memory, settled.memory.release
     match requirements.aim:
         case Objective.CONTEXT:
-            best = settled
-            for config, reasons in roomy_settings(settled.memory, requirements, settled.reasons):
-                longest = longest_context(memory, config, requirements)
-                if longest is not None and longest.config.max_model_len > _length(best):
-                    best = Settled(longest, None, {**reasons, "max_model_len": "all that fits"})
-            return best
+            return _with_longest_context(settled, requirements)
         case Objective.THROUGHPUT:
             best, most = settled, _tokens_per_second(settled.memory, requirements)
             for config, reasons in throughput_settings(memory, settled.reasons):
@@ -262,6 +258,24 @@ def _for_objective(settled: Settled, requirements: Requirements) -> Settled:
                     best, most = Settled(other, None, reasons), rate
             return best
     return settled
+
+
+def _with_longest_context(settled: Settled, requirements: Requirements) -> Settled:
+    memory, given = settled.memory, settled.config
+    dtypes, shares = roomy_axes(memory)
+    config = small_batch(memory, requirements)
+    longest = longest_context(
+        memory, config, requirements, kv_cache_dtypes=dtypes, utilizations=shares
+    )
+    if longest is None:
+        return settled
+    reasons = {**settled.reasons, "max_model_len": "all that fits"}
+    reasons["max_num_seqs"] = "a small batch, so that its buffers leave room"
+    if longest.config.given.kv_cache_dtype != given.kv_cache_dtype:
+        reasons["kv_cache_dtype"] = "halves the KV cache, for a longer context"
+    if longest.config.gpu_memory_utilization > memory.config.gpu_memory_utilization:
+        reasons["gpu_memory_utilization"] = "more than the default, for a longer context"
+    return Settled(longest, None, reasons)
 
 
 def _length(settled: Settled) -> int:
