@@ -12,7 +12,6 @@ from typing import Final
 
 from model_cards import ModelCard
 from model_cards.known_drafts import KnownDraft, draft_card, drafts_of
-from planner.engine.options import has_speculative_key
 from planner.memory.plan import MemoryPlan
 from planner.speed.acceptance import acceptance_data
 from planner.speed.drafting import drafting_kind
@@ -109,8 +108,7 @@ def _scheduled(option: SpeculativeOption, workload: Workload) -> SpeculativeOpti
     """The option with drafted tokens by batch size, where the release can and it matters."""
     memory = option.memory
     assert memory is not None
-    key = "num_speculative_tokens_per_batch_size"
-    able = has_speculative_key(key, memory.release) and memory.config.model_runner_v2
+    able = memory.release.fact("drafts_by_batch_size") and memory.config.model_runner_v2
     if not able or memory.config.given.data_parallel_size > 1:
         return option
     # Every number of tokens has CUDA graphs of its own: few of them.

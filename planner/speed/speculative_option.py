@@ -8,7 +8,6 @@ from typing import Final
 
 from model_cards import ModelCard
 from model_cards.known_drafts import KnownDraft, draft_card
-from planner.engine.options import has_speculative_key
 from planner.engine_config import EngineConfig, SpeculativeConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
@@ -127,7 +126,7 @@ def judged(
 def _rule(draft: KnownDraft, plain: MemoryPlan) -> str | None:
     """What speaks against a draft before it is planned."""
     release = plain.release
-    if draft.parallel and not has_speculative_key("parallel_drafting", release):
+    if draft.parallel and not release.fact("parallel_drafting"):
         return f"vLLM {release.name} has no parallel drafting"
     if draft.method == "ngram" and plain.card.states:
         return "matched n-grams corrupt recurrent states (vllm-project/vllm#39273)"

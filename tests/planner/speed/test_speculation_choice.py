@@ -10,6 +10,8 @@ from launches import bundled, plan
 
 from model_cards.known_drafts import base_name, draft_card, drafts_of
 from planner import Workload, plan_memory, predict_speed, render_command
+from planner.engine.options import has_speculative_key
+from planner.engine.releases import Release, known_releases
 from planner.engine_config import SpeculativeConfig
 from planner.speed.speculation_choice import SpeculationChoice, choose_speculation
 from planner.speed.speculative import WORTH_IT, SpeculativeModel
@@ -208,3 +210,14 @@ def test_an_mtp_layer_drafts_no_more_than_was_measured() -> None:
         mtp = next(option for option in choice.options if option.kind == "mtp")
         assert max(tokens for _, tokens, _ in mtp.gains) <= most
         assert (mtp.tokens > 3) is (most > 3)
+
+
+@pytest.mark.parametrize(
+    ("fact", "key"),
+    [("parallel_drafting", "parallel_drafting"),
+     ("drafts_by_batch_size", "num_speculative_tokens_per_batch_size")],
+)  # fmt: skip
+def test_facts_of_releases_are_those_of_their_parsers(fact: str, key: str) -> None:
+    for name in known_releases():
+        release = Release(name)
+        assert release.fact(fact) is has_speculative_key(key, release), name
