@@ -366,7 +366,7 @@ def _ranks(
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
             spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
-            spent.append(cold_compile(card, config, device, release))
+            spent.append(cold_compile(activation, config, device, release))
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
