@@ -555,6 +555,10 @@ def workload_report(requirements: Requirements) -> WorkloadReport:
     )
 
 
+def _why_not(result: Settled | Unfit) -> str:
+    return result.reason if isinstance(result, Unfit) else result.memory.starts.reason
+
+
 def alternative_reports(alternatives: Alternatives) -> list[AlternativeReport]:
     """Every way out as a row."""
     rows = []
@@ -571,12 +575,11 @@ def alternative_reports(alternatives: Alternatives) -> list[AlternativeReport]:
         )
     for checkpoint in alternatives.checkpoints:
         result = checkpoint.result
-        works = isinstance(result, Settled)
         rows.append(
             AlternativeReport(
                 what=checkpoint.card.model_id,
-                works=works,
-                reason=result.reason if isinstance(result, Unfit) else None,
+                works=checkpoint.works,
+                reason=_why_not(result) if not checkpoint.works else None,
                 excess_bytes=result.excess_bytes if isinstance(result, Unfit) else 0,
                 context=checkpoint.context,
                 plan=PlanReport.of(result) if isinstance(result, Settled) else None,

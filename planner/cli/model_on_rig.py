@@ -92,7 +92,7 @@ def _print_unfit(
         found = True
         say_item(f"the same with --context {alternatives.shorter.context}")
     for checkpoint in alternatives.checkpoints:
-        found = found or isinstance(checkpoint.result, Settled)
+        found = found or checkpoint.works
         say_item(_checkpoint_line(checkpoint))
     if alternatives.more_gpus is not None:
         found = True
@@ -104,7 +104,7 @@ def _print_unfit(
         say_item(f"--gpu {spec} serves it as asked{pace}")
     if not found:
         say_item("nothing among its known checkpoints, on up to 16 of these GPUs")
-    works = [c for c in alternatives.checkpoints if isinstance(c.result, Settled)]
+    works = [c for c in alternatives.checkpoints if c.works]
     if search_.pick is not None:
         say(f"\n{search_.pick.name} on this hardware:", style="bold")
         print_plan(search_.pick.settled)
@@ -126,9 +126,11 @@ def _checkpoint_line(checkpoint: Checkpoint) -> str:
     card, result = checkpoint.card, checkpoint.result
     name = f"{card.model_id} ({card.format_kind}{'' if card.exact else ', estimated'})"
     if isinstance(result, Settled):
-        sure = "surely fits" if not card.exact else "fits"  # the band leaves little certain
+        fits = "fits" if checkpoint.works else "may fit"
         tokens = short_band(result.memory.kv_tokens)
-        return f"{name}: {sure} with a context of {checkpoint.context:,}; {tokens} KV tokens"
+        text = f"{name}: {fits} with a context of {checkpoint.context:,}; {tokens} KV tokens"
+        risk = result.memory.starts.chance_of_refusal
+        return text if checkpoint.works else f"{text}, chance of refusal {chance(risk)}"
     broken = result.nearest is not None and result.nearest.starts.breaks_a_rule
     if result.excess_bytes > 0 and not broken:
         return f"{name}: no, {gib(result.excess_bytes)} GiB are missing on each GPU"

@@ -27,6 +27,11 @@ class Checkpoint:
     result: Settled | Unfit
     context: int  # that the result stands for; shorter than asked where only that fits
 
+    @property
+    def works(self) -> bool:
+        """Whether it is expected to start."""
+        return isinstance(self.result, Settled) and self.result.sure
+
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
@@ -88,13 +93,14 @@ def _with_longest_context(
 def _one_of_each_format(checkpoints: list[Checkpoint], asked: Requirements) -> list[Checkpoint]:
     """The best of each weight format, smallest loss first.
 
-    Those that serve as asked, then those that work with less context, then those that do not; of
-    equals a modelled one before an estimated one, the larger (closer to the original) first.
+    Those that serve as asked, then those that work with less context, those that may start, those
+    that do not; of equals a modelled one before an estimated one, the larger (closer to the
+    original) first.
     """
 
-    def loss(checkpoint: Checkpoint) -> tuple[bool, bool]:
+    def loss(checkpoint: Checkpoint) -> tuple[bool, bool, bool]:
         shorter = checkpoint.context < asked.context_for(checkpoint.card)
-        return isinstance(checkpoint.result, Unfit), shorter
+        return isinstance(checkpoint.result, Unfit), not checkpoint.works, shorter
 
     best: dict[str, Checkpoint] = {}
     for checkpoint in sorted(checkpoints, key=lambda c: (*loss(c), not c.card.exact)):

@@ -156,7 +156,9 @@ def test_the_report_of_a_misfit_says_how_much_is_missing(vplan_here: Vplan) -> N
         assert row["plan"]["memory"]["starts"]["answer"] == "yes"
         assert row["plan"]["command"]["argv"][:2] == ["vllm", "serve"]
     for row in printed["alternatives"]:
-        assert (row["excess_bytes"] > 0) is not row["works"]
+        risky = row["plan"] is not None and row["plan"]["memory"]["starts"]["answer"] == "risky"
+        assert (row["excess_bytes"] > 0) is not (row["works"] or risky)
+        assert (row["reason"] is None) is row["works"]
 
 
 def test_the_command_is_the_same_as_in_the_text(vplan_here: Vplan) -> None:
