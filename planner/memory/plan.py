@@ -366,7 +366,8 @@ def _ranks(
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
             spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
-            spent.append(cold_compile(activation, config, device, release))
+            if Basis.MEASURED not in (activation.basis, non_torch.basis):  # else it is in those
+                spent.append(cold_compile(activation, config, device, release))
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
