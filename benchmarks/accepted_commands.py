@@ -29,9 +29,14 @@ from planner.command.exports import export
 from planner.command.render import render_command
 
 RELEASE = "0.32.0"
+DRAFTS = "drafts"  # to faked_cuda.py: every class that drafts
 SCRIPT = Path(__file__).parent.parent / "tests" / "against_vllm" / "faked_cuda.py"
-# Messages about what the environment lacks, not about what is asked of vLLM.
-LACKING = ("failed to be inspected", "Please install", "No module named", "requires the CUDA")
+# Messages about what is not here, not about what is asked of vLLM: code of the model's repository,
+# modules and kernels that the build for CPUs does without.
+LACKING = (
+    "failed to be inspected", "Please install", "No module named", "requires the CUDA",
+    "contains custom code", "does not recognize this architecture",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ def ask(python: str, asked: Sequence[tuple[str, dict[str, Any]]], cache: Path) -
 
 
 def inspect(python: str, architectures: Iterable[str], cache: Path) -> None:
-    """Let vLLM look at its model classes, once."""
+    """Let vLLM look at its model classes, once; `DRAFTS` stands for all that draft."""
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(cache), "VLLM_CACHE_ROOT": str(cache)}
     names = "".join(f"{name}\n" for name in sorted(set(architectures)))
     subprocess.run(
@@ -156,7 +161,8 @@ def main() -> None:
             if answer.parser is not None:
                 print(f"  {answer.label}: {answer.parser}")
         asked = asked_of_config(all_of_them, folder)
-        inspect(given.python, (launch.card.architecture for launch in all_of_them), folder)
+        names = [launch.card.architecture for launch in all_of_them]
+        inspect(given.python, [*names, DRAFTS], folder)
         checked = ask(given.python, asked, folder)
     refused = [answer for answer in checked if answer.config is not None]
     lacking = [answer for answer in refused if is_lacking(answer.config or "")]

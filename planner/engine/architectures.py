@@ -19,13 +19,20 @@ class ModelSupport(Enum):
 
 
 def model_support(architecture: str, release: Release) -> ModelSupport:
-    """How `release` serves `architecture`; only releases whose registry was read are known.
+    """How `release` serves `architecture`, as far as its registry was read.
 
-    A class that vLLM makes pool is as good as one of its own.
+    A class that vLLM makes pool is as good as one of its own. Of a release that was not read it is
+    known what it cannot have: vLLM lists the classes that it dropped.
     """
-    tables = read_data("architectures.json").get(release.name)
-    if tables is None:
+    document = read_data("architectures.json")
+    tables = document.get(release.name)
+    support = _support(architecture, tables or document[max(document)])
+    if tables is None and support is not ModelSupport.NONE:
         return ModelSupport.UNKNOWN
+    return support
+
+
+def _support(architecture: str, tables: dict[str, list[str]]) -> ModelSupport:
     for kind, support in (
         ("native", ModelSupport.NATIVE),
         ("transformers", ModelSupport.TRANSFORMERS),

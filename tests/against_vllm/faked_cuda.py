@@ -134,7 +134,10 @@ def inspect(architectures: Iterable[str]) -> None:
         return function()
 
     registry._run_in_subprocess = here
-    for name in architectures:
+    known = set(architectures)
+    if "drafts" in known:
+        known |= set(registry._SPECULATIVE_DECODING_MODELS)
+    for name in sorted(known):
         with contextlib.suppress(Exception):  # what cannot be imported is refused later, and said
             model = registry.ModelRegistry.models.get(name)
             if model is not None:
