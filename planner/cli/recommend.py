@@ -81,6 +81,9 @@ def recommend(
     reserve: Annotated[
         str | None, typer.Option(help='What to leave for other programs on each GPU: "1GiB".')
     ] = None,
+    nodes: Annotated[
+        int, typer.Option(help="Machines of that kind that there are, if --model needs several.")
+    ] = 1,
     vllm_version: Annotated[
         str | None,
         typer.Option(help="The vLLM release; the installed one, else the newest known."),
@@ -160,6 +163,12 @@ def recommend(
         raise PlanError("--max-price is for finding GPUs: give --model and no --gpu")
     if card is not None and not requirements.licences.allow(card.license):
         raise PlanError(f"the licence of {card.model_id} is {card.license or 'not known'}")
+    if nodes != 1:
+        if card is None or rig is None:
+            raise PlanError("--nodes is about a model on hardware: give --model and --gpu")
+        from planner.recommendation.nodes import enough_nodes
+
+        rig = enough_nodes(card, rig, requirements, release, nodes)
     question = _Question(card, rig, requirements, release, limit, everything, why, max_price)
     if validate:
         if wanted is not None and (wanted.format != JSON or wanted.path is not None):
