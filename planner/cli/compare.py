@@ -9,14 +9,12 @@ import typer
 
 from hardware_db import Rig, find_rig
 from model_cards import open_card
+from planner.cli.comparison_text import change, shown
 from planner.cli.console import fail, print_json, say, say_item, show
-from planner.cli.format import chance, gib, rate_band, seconds, short_band
 from planner.cli.status import Status
 from planner.comparison import (
     Comparison,
-    Row,
     Side,
-    Unit,
     command_side,
     compare_plans,
     recommended_side,
@@ -24,7 +22,6 @@ from planner.comparison import (
 from planner.engine.releases import find_release
 from planner.errors import PlanError
 from planner.memory.verdict import Answer
-from planner.quantity import Quantity
 from planner.recommendation.requirements import Requirements
 from planner.workload import USE_CASES, token_count, use_case_workload
 
@@ -130,7 +127,7 @@ def _print(found: Comparison) -> None:
         table.add_column(side.name, justify="right", max_width=30)
     table.add_column("change", justify="right")
     for row in found.rows:
-        table.add_row(row.name, _shown(row, row.one), _shown(row, row.other), _change(row))
+        table.add_row(row.name, shown(row, row.one), shown(row, row.other), change(row))
     show(table)
     if found.differences:
         say("\nSettings that differ:")
@@ -151,34 +148,3 @@ def _print(found: Comparison) -> None:
 
 def _described(rig: Rig) -> str:
     return rig.describe()
-
-
-def _shown(row: Row, quantity: Quantity | None) -> str:
-    if quantity is None:
-        return "-"
-    match row.unit:
-        case Unit.BYTES:
-            return f"{gib(quantity.value)} GiB"
-        case Unit.TOKENS:
-            return short_band(quantity)
-        case Unit.RATE:
-            return f"{rate_band(quantity)} tok/s"
-        case Unit.SECONDS:
-            return seconds(quantity.value)
-        case Unit.SHARE:
-            return chance(quantity.value)
-        case Unit.DOLLARS:
-            return f"{quantity.value:.2f} $/h"
-        case Unit.POINTS:
-            half = (quantity.high - quantity.low) / 2
-            return f"{quantity.value:.1f} ± {half:.1f}"
-        case _:
-            return f"{quantity.value:.1f}"
-
-
-def _change(row: Row) -> str:
-    """As a factor where it is large, else in percent; none of shares and scores."""
-    change = row.change
-    if change is None or row.unit in (Unit.SHARE, Unit.POINTS) or abs(change) < 0.005:
-        return ""
-    return f"x {1 + change:.2g}" if change >= 1 or change <= -0.5 else f"{100 * change:+.0f} %"

@@ -9,56 +9,76 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import DataTable, Static, Tab, Tabs
+from textual.widgets import DataTable, Input, Label, Static, Tab, Tabs
 
 from hardware_db import Rig
-from planner.cli.format import gib, rate_band, seconds, short_count
 from planner.errors import PlanError
 from planner.recommendation.rank import Choice, Recommendation, recommend
-from planner.recommendation.requirements import Requirements
 from planner.settings import Settings
 from planner.tui.background import in_background
+from planner.tui.ranking import COLUMNS, Filters, ordered
+from planner.tui.screens.compare import CompareScreen
 from planner.tui.show import DIM, plain, shorten
 from planner.tui.widgets.key_line import KeyLine
-from planner.workload import USE_CASES, use_case_workload
+from planner.workload import USE_CASES
 
-_MOST: Final = 60
-_COLUMNS: Final = ("tier", "model", "format", "quality", "GiB", "KV tokens", "tok/s", "answer")
-_NARROW_COLUMNS: Final = _COLUMNS[:-1]
+_MOST: Final = 200
 _ROOMY: Final = 110  # columns from which on names are whole and numbers have bands
 _NAME: Final = 28
-_BESIDE_NAME: Final = 74  # columns that the others take then
+_BESIDE_NAME: Final = 76  # columns that the others take then
+_MOST_COMPARED: Final = 3
+# Name of a filter, what stands before it, what may be written.
+_FILTERS: Final = (
+    ("context", "context", "16k"),
+    ("licence", "licence", "any, open, mit"),
+    ("pace", "tok/s ≥", "15"),
+)
 
 
 class RecommendScreen(Screen[Settings | None]):
     """Gives back the settings of the row that was chosen, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,r", "close", "back"),
-        Binding("enter", "choose", "open as a plan", priority=True),
-        Binding("u,right", "next(1)", "use case", priority=True),
-        Binding("left", "next(-1)", "use case before", show=False, priority=True),
+        Binding("escape", "close", "back"),
+        Binding("enter", "choose", "open"),
+        Binding("u", "next(1)", "use"),
+        Binding("U", "next(-1)", "use case before", show=False),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("o", "sort", "order"),
+        Binding("O", "reverse", "reversed", show=False),
+        Binding("space", "mark", "mark", key_display="␣"),
+        Binding("c", "compare", "compare"),
     ]
 
     def __init__(self, settings: Settings, rig: Rig) -> None:
         super().__init__()
         self._settings, self._rig = settings, rig
-        self._use_case = settings.use_case
-        self._choices: tuple[Choice, ...] = ()
+        self._filters = Filters(settings.use_case)
+        self._found: Recommendation | None = None
+        self._rows: list[Choice] = []
+        self._marked: list[str] = []
+        self._sorted_by: int | None = None  # a column; None: as it is ranked
+        self._backwards = False
+        self._ranking = True
 
     def compose(self) -> ComposeResult:
-        """Title, use cases, the table, and a line on the row."""
+        """Title, use cases, filters, the table, and a line on the row."""
         yield Static(id="title")
-        yield Tabs(*(Tab(name, id=name) for name in USE_CASES), active=self._use_case)
+        yield Tabs(*(Tab(name, id=name) for name in USE_CASES), active=self._filters.use_case)
+        with Horizontal(id="filters"):
+            for name, label, example in _FILTERS:
+                yield Label(label)
+                yield Input(placeholder=example, compact=True, id=f"filter-{name}")
         table: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)
         yield table
         yield Static(id="row")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Columns, and the first ranking."""
+        """The title; the first ranking comes with the first tab."""
         self.query_one(Tabs).can_focus = False
         self._table.focus()
         at_once = self._settings.concurrency
@@ -76,136 +96,196 @@ class RecommendScreen(Screen[Settings | None]):
     def _table(self) -> DataTable[Text]:
         return self.query_one(DataTable)
 
+    # -- ranking -------------------------------------------------------------------------------
+
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
         """Rank for another use case."""
-        self._use_case = event.tab.id or self._use_case
-        self._table.loading = True
-        self._say("ranking …")
-        self._rank(self._use_case)
+        self._filters = replace(self._filters, use_case=event.tab.id or self._filters.use_case)
+        self._rank(self._filters)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Rank with what was written into the filters."""
+        event.stop()
+        written = {name: self.query_one(f"#filter-{name}", Input).value for name, _, _ in _FILTERS}
+        self._filters = Filters(self._filters.use_case, **written)
+        self._rank(self._filters)
+        self._table.focus()
 
     @work(exclusive=True, group="rank")
-    async def _rank(self, use_case: str) -> None:
+    async def _rank(self, filters: Filters) -> None:
+        self._say("ranking …")
+        self._ranking = True
         try:
-            workload = use_case_workload(use_case, self._settings.concurrency)
-            requirements = Requirements(workload, use_case)
+            asked = filters.requirements(self._settings.concurrency)
+            release = self._settings.vllm
             found = await in_background(
-                lambda: recommend(self._rig, requirements, vllm=self._settings.vllm, limit=_MOST)
+                lambda: recommend(self._rig, asked, vllm=release, limit=_MOST, everything=True)
             )
         except PlanError as error:
-            self._fail(str(error))
+            self._show(None, str(error))
         else:
-            self._show(found)
-
-    def _fail(self, why: str) -> None:
-        self._choices = ()
-        self._table.loading = False
-        self._fill()
-        self._say(why)
-
-    def _show(self, found: Recommendation) -> None:
-        self._choices = found.choices
-        table = self._table
-        table.loading = False
-        self._fill()
-        if not found.choices:
             miss = found.smallest_unfit
             smallest = f"; the smallest, {miss[0]}: {miss[1]}" if miss else ""
-            self._say(f"no known model fits{smallest}")
-        table.focus()
+            self._show(found, f"no known model does as asked{smallest}")
+
+    def _show(self, found: Recommendation | None, why_none: str) -> None:
+        """Show a ranking, or why there is none."""
+        self._found = found
+        self._marked = []
+        self._ranking = False
+        self._fill()
+        if not self._rows:
+            self._say(why_none, wrong=found is None)
 
     def _fill(self) -> None:
-        """The rows, as wide as there is room."""
+        """The rows in their order, as wide as there is room."""
         table, roomy = self._table, self.size.width >= _ROOMY
-        row = table.cursor_row
+        at = table.cursor_row
+        column = COLUMNS[self._sorted_by] if self._sorted_by is not None else None
+        choices = self._found.choices if self._found is not None else ()
+        self._rows = ordered(choices, column, backwards=self._backwards)
         table.clear(columns=True)
-        for name in _COLUMNS if roomy else _NARROW_COLUMNS:
-            table.add_column(name, key=name)
+        for index, each in enumerate(COLUMNS if roomy else COLUMNS[:-1]):
+            arrow = " ↓" if index == self._sorted_by else ""
+            table.add_column(f"{each.name}{arrow}", key=each.name)
+        room = self.size.width - _BESIDE_NAME if roomy else _NAME
         tier = 0
-        for choice in self._choices:
-            room = self.size.width - _BESIDE_NAME if roomy else None
-            cells = _cells(choice, room, shows_tier=choice.tier != tier)
-            table.add_row(*cells[: len(table.columns)])
+        for choice in self._rows:
+            cells = [each.text(choice, roomy) for each in COLUMNS[: len(table.columns)]]
+            name = cells[1] if roomy else cells[1].rpartition("/")[2]
+            cells[1] = ("● " if choice.model_id in self._marked else "") + shorten(name, room)
+            shows_tier = column is not None or choice.tier != tier
+            cells[0] = f"{cells[0]:>4}" if shows_tier else ""
+            styles = ("", "bold", *[""] * len(cells))
+            table.add_row(*(Text(plain(c), style=s) for c, s in zip(cells, styles, strict=False)))
             tier = choice.tier
-        table.move_cursor(row=row)
+        table.move_cursor(row=at)
 
     def on_resize(self) -> None:
         """Draw for the new width."""
-        if self._choices:
+        if self._found is not None:
             self._fill()
+
+    # -- rows ----------------------------------------------------------------------------------
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Say more of the row."""
-        if 0 <= event.cursor_row < len(self._choices):
-            self._say_row(self._choices[event.cursor_row])
+        choice = self._here()
+        if choice is not None:
+            self._say_row(choice)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the row."""
         self.action_choose()
 
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column; once more turns it round."""
+        if self._sorted_by == event.column_index:
+            self._backwards = not self._backwards
+        self._sorted_by = event.column_index
+        self._fill()
+
+    def _here(self) -> Choice | None:
+        at = self._table.cursor_row
+        return self._rows[at] if 0 <= at < len(self._rows) and not self._ranking else None
+
     def action_choose(self) -> None:
         """Open the row as a plan, with the settings it was ranked with."""
-        row = self._table.cursor_row
-        if self._table.loading or not 0 <= row < len(self._choices):
-            return
-        choice = self._choices[row]
-        self.dismiss(
-            replace(
-                self._settings,
-                model=choice.model_id,
-                config=choice.settled.config,
-                use_case=self._use_case,
-                environ=(),
-            )
+        choice = self._here()
+        if choice is not None:
+            self.dismiss(self._settings_of(choice))
+
+    def _settings_of(self, choice: Choice) -> Settings:
+        return replace(
+            self._settings,
+            model=choice.model_id,
+            config=choice.settled.config,
+            use_case=self._filters.use_case,
+            environ=(),
         )
+
+    def action_mark(self) -> None:
+        """Mark the row to be compared, or take the mark away."""
+        choice = self._here()
+        if choice is None:
+            return
+        if choice.model_id in self._marked:
+            self._marked.remove(choice.model_id)
+        elif len(self._marked) == _MOST_COMPARED:
+            self.notify(f"{_MOST_COMPARED} at most")
+        else:
+            self._marked.append(choice.model_id)
+        self._fill()
+
+    def action_compare(self) -> None:
+        """Put the marked rows side by side; with one mark, that and the row here."""
+        here = self._here()
+        wanted = dict.fromkeys(self._marked)
+        if len(wanted) < 2 and here is not None:
+            wanted[here.model_id] = None
+        compared = [each for each in self._rows if each.model_id in wanted]
+        if len(compared) < 2 or self._found is None:
+            self.notify("space marks the rows to compare, two or three")
+            return
+
+        def chosen(choice: Choice | None) -> None:
+            if choice is not None:
+                self.dismiss(self._settings_of(choice))
+
+        self.app.push_screen(CompareScreen(self._found, compared), chosen)
+
+    # -- order and filters ---------------------------------------------------------------------
 
     def action_next(self, by: int) -> None:
         """Another use case."""
         names = list(USE_CASES)
-        self.query_one(Tabs).active = names[(names.index(self._use_case) + by) % len(names)]
+        at = names.index(self._filters.use_case)
+        self.query_one(Tabs).active = names[(at + by) % len(names)]
+
+    def action_sort(self) -> None:
+        """Sort by the next column; after the last as it is ranked."""
+        at = -1 if self._sorted_by is None else self._sorted_by
+        self._sorted_by = at + 1 if at + 1 < len(self._table.columns) else None
+        self._backwards = False
+        self._fill()
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self._backwards = not self._backwards
+        self._fill()
+
+    def action_filter(self) -> None:
+        """Write into the filters; tab goes to the next, enter ranks."""
+        self.query_one(f"#filter-{_FILTERS[0][0]}").focus()
+        self._say("tab: the next filter; enter: rank; escape: back to the table")
 
     def action_close(self) -> None:
-        """Stop ranking and go back."""
+        """From the filters to the table; from there stop ranking and go back."""
+        if isinstance(self.focused, Input):
+            self._table.focus()
+            return
         self.workers.cancel_node(self)
         self.dismiss(None)
 
-    def _say(self, text: str) -> None:
-        self.query_one("#row", Static).update(Content(plain(text)))
+    # -- the line below ------------------------------------------------------------------------
+
+    def _say(self, text: str, *, wrong: bool = False) -> None:
+        line = self.query_one("#row", Static)
+        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"))
 
     def _say_row(self, choice: Choice) -> None:
         memory = choice.settled.memory
-        held = memory.requests_at(choice.settled.memory.config.max_model_len).value
         length = memory.config.max_model_len
         changed = "; ".join(
             f"{name.replace('_', ' ')}: {why}" for name, why in choice.settled.reasons.items()
         )
+        licence = choice.card.license or "licence not known"
         self.query_one("#row", Static).update(
             Content.assemble(
                 (plain(choice.model_id), "bold"),
-                f"  {choice.released}; {held:.1f} requests of {length:,} tokens at once; "
-                f"quality of its {choice.quality.mode} mode ± standard error\n",
+                f"  {choice.released}, {plain(licence)}; {memory.requests_at(length).value:.1f} "
+                f"requests of {length:,} tokens at once; quality of its {choice.quality.mode} "
+                "mode ± standard error\n",
                 (plain(changed), DIM),
             )
         )
-
-
-def _cells(choice: Choice, room: int | None, *, shows_tier: bool) -> list[Text]:
-    """The cells of a row; `room` is there for the name where there is enough, else None."""
-    roomy = room is not None
-    memory, speed = choice.settled.memory, choice.settled.speed
-    about = "" if choice.card.exact else "~"
-    answer, quality = choice.seconds_per_answer, choice.quality
-    name = choice.model_id.rpartition("/")[2] if room is None else choice.model_id
-    name = shorten(name, _NAME if room is None else room)
-    rate = "-"
-    if speed is not None:
-        rate = rate_band(speed.per_user) if roomy else f"{speed.per_user.value:.0f}"
-    return [
-        Text(f"{choice.tier:>4}" if shows_tier else ""),
-        Text(plain(name), style="bold"),
-        Text(choice.card.format_kind),
-        Text(f"{quality.score:.1f}" + (f" ± {quality.error:.1f}" if roomy else "")),
-        Text(f"{about}{gib(memory.tightest.weights.value)}"),
-        Text(f"{about}{short_count(memory.kv_tokens.value)}"),
-        Text(rate),
-        Text(seconds(answer.value) if answer is not None else "-"),
-    ]

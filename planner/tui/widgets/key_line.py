@@ -16,6 +16,12 @@ class KeyLine(Static):
         height: 1;
         background: $panel;
         text-wrap: nowrap;
+        link-style: none;
+        link-color: $foreground;
+        link-background: transparent;
+        link-style-hover: bold;
+        link-color-hover: $foreground;
+        link-background-hover: $primary 40%;
     }
     """
 
@@ -29,7 +35,7 @@ class KeyLine(Static):
             where = "app" if node is self.app else "screen"
             action = binding.action if "." in name else f"{where}.{binding.action}"
             key = Content.assemble(
-                (f" {self.app.get_key_display(binding)}", "bold $accent"),
+                (f" {self.app.get_key_display(binding)}", "bold"),
                 f" {binding.description} ",
             )
             pieces.append(key.stylize(Style.from_meta({"@click": action})))

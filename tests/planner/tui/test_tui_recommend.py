@@ -1,0 +1,126 @@
+"""The recommend screen: filters, order, marks, plans side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.widgets import DataTable
+from tui_driver import SMALL, Driver, drive, screen_text
+
+from hardware_db import find_rig
+from planner import PlanError
+from planner.comparison import Side, compare_plans
+from planner.recommendation.rank import recommend
+from planner.tui.ranking import COLUMNS, Filters, ordered
+from planner.tui.screens.compare import CompareScreen
+from planner.tui.screens.recommend import RecommendScreen
+
+
+def rows(driver: Driver) -> list[list[str]]:
+    table: DataTable[object] = driver.app.screen.query_one(DataTable)
+    return [[str(cell) for cell in table.get_row_at(at)] for at in range(table.row_count)]
+
+
+def test_filters_are_what_the_library_is_asked() -> None:
+    asked = Filters("code", "32k", "open", "40").requirements(2)
+    expected = recommend(find_rig("4090"), asked, vllm="0.33.0", limit=200, everything=True)
+    assert expected.choices
+
+    async def script(driver: Driver) -> None:
+        await driver.press("r")
+        everything = len(rows(driver))
+        await driver.press("u", "slash", *"32k", "tab", *"open", "tab", *"40", "enter")
+        screen = driver.app.screen
+        assert isinstance(screen, RecommendScreen)
+        assert [row[1] for row in rows(driver)] == [each.model_id for each in expected.choices]
+        assert len(rows(driver)) < everything
+        for choice in expected.choices:
+            assert choice.settled.memory.config.max_model_len == 32768
+            assert choice.settled.speed is None or choice.settled.speed.per_user.value >= 40
+        await driver.press("slash", *"x", "enter")
+        assert driver.text("#row").startswith("✘ the context")
+        assert rows(driver) == []
+        await driver.press("slash", "escape", "escape")
+        assert driver.app.screen is driver.plan
+
+    drive(script, replace(SMALL, concurrency=2), (200, 60))
+
+
+@pytest.mark.parametrize(
+    "filters", [Filters("chat", "long"), Filters("chat", "0"), Filters("chat", pace="fast"),
+                Filters("chat", licence=",")]
+)  # fmt: skip
+def test_what_is_no_filter_is_one_line(filters: Filters) -> None:
+    with pytest.raises(PlanError) as caught:
+        filters.requirements(1)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_column_sorts_and_what_has_no_value_comes_last() -> None:
+    found = recommend(
+        find_rig("4090"), Filters("chat").requirements(1), vllm="0.33.0", limit=30
+    ).choices
+    for column in COLUMNS:
+        for backwards in (False, True):
+            order = [column.key(each) for each in ordered(found, column, backwards=backwards)]
+            known = [key for key in order if key is not None]
+            assert known == sorted(
+                known,
+                reverse=column.largest_first != backwards,  # type: ignore[type-var]
+            )
+            assert order[: len(known)] == known
+
+    async def script(driver: Driver) -> None:
+        await driver.press("r", "o", "o")
+        names = [row[1].lower() for row in rows(driver)]
+        assert names == sorted(names)
+        await driver.press("O")
+        assert [row[1].lower() for row in rows(driver)] == sorted(names, reverse=True)
+        table: DataTable[object] = driver.app.screen.query_one(DataTable)
+        assert str(table.ordered_columns[1].label) == "model ↓"
+
+    drive(script, size=(200, 60))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_three_plans_stand_side_by_side_and_one_is_opened(size: tuple[int, int]) -> None:
+    async def script(driver: Driver) -> None:
+        await driver.press("r", "c")
+        assert isinstance(driver.app.screen, RecommendScreen)  # one alone is no comparison
+        await driver.press("space", "down", "space", "down", "space", "down", "space")
+        assert sum("●" in row[1] for row in rows(driver)) == 3
+        await driver.press("c")
+        screen = driver.app.screen
+        assert isinstance(screen, CompareScreen)
+        first, second, third = screen._choices
+        numbers = driver.text("#numbers")
+        for each in (first, second, third):
+            assert f"{each.settled.memory.tightest.weights.value / 2**30:.2f} GiB" in numbers
+        assert "quality" in numbers
+        assert "for each user" in numbers
+        assert "for each user" in screen_text(driver.app)
+        await driver.press("escape", "c", "2")
+        assert driver.app.screen is driver.plan
+        assert driver.plan.settings.model == second.model_id
+        assert driver.plan.settings.config == second.settled.config
+
+    drive(script, size=size)
+
+
+def test_differences_are_those_of_vplan_compare() -> None:
+    found = recommend(find_rig("4090"), Filters("chat").requirements(1), limit=2)
+    one, other = (
+        Side(c.model_id, c.card, found.rig, found.release, c.settled.memory, c.settled.speed)
+        for c in found.choices
+    )
+    rows = compare_plans(one, other).rows
+
+    async def script(driver: Driver) -> None:
+        driver.app.push_screen(CompareScreen(found, found.choices))
+        await driver.rest()
+        text = driver.text("#numbers")
+        for row in rows:
+            assert row.name in text
+
+    drive(script, size=(120, 40))
