@@ -40,9 +40,9 @@ _JUDGED: Final[dict[str, dict[str, float]]] = {
             "summarization": 0.82, "edit": 0.90},
     "draft_model": {"chat": 0.70, "code": 0.79, "math": 0.79},
     "pard": {"chat": 0.77, "code": 0.955, "math": 0.945},
-    "ngram": {"chat": 0.30, "code": 0.40, "math": 0.35, "reasoning": 0.35, "rag": 0.60,
+    "ngram": {"chat": 0.24, "code": 0.36, "math": 0.35, "reasoning": 0.35, "rag": 0.60,
               "summarization": 0.60, "edit": 0.70},
-    "suffix": {"chat": 0.22, "code": 0.40, "math": 0.35, "reasoning": 0.35, "rag": 0.60,
+    "suffix": {"chat": 0.22, "code": 0.36, "math": 0.35, "reasoning": 0.35, "rag": 0.60,
                "summarization": 0.60, "edit": 0.70},
     "medusa": {"chat": 0.60, "code": 0.65, "math": 0.65},
 }  # fmt: skip
