@@ -184,14 +184,14 @@ def run_all(count: int, seed: int, processes: int, only: str | None = None) -> O
     """Run `count` cases."""
     total = Outcome()
     starts = range(0, count, CHUNK)
-    with ProcessPoolExecutor(processes, get_context("forkserver"), max_tasks_per_child=40) as pool:
+    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         jobs = [
             pool.submit(run_chunk, seed, first, min(CHUNK, count - first), only) for first in starts
         ]
         for done, job in enumerate(jobs, 1):
             total.add(job.result())
-            if sys.stderr.isatty():
-                print(f"\r{done * CHUNK} of {count}", end="", file=sys.stderr)
+            if done % 40 == 0:
+                print(f"{done * CHUNK} of {count}, {len(total.faults)} faults", file=sys.stderr)
     return total
 
 

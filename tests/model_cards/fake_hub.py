@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import huggingface_hub.hf_api  # noqa: F401 - before any deadline begins
 import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import _http
