@@ -6,8 +6,8 @@ The search is `recommend` with the objective "context" and every model: of each 
 parallel layout that works, all KV cache types, shares of the memory and context lengths are judged
 (starts surely, holds the requests) and the longest context is taken. A setting is one point of
 (model, checkpoint, layout, KV cache type, max_num_seqs, max_num_batched_tokens, utilization,
-context) with a verdict of its own; plans, speeds and the ranking are made in the same time. Cards are built before,
-as in any process that has answered once; --cold counts building them too.
+context) with a verdict of its own; plans, speeds and the ranking are made in the same time. Cards
+are built before, as in any process that has answered once; --cold counts building them too.
 """
 
 from __future__ import annotations

@@ -246,6 +246,8 @@ def _for_objective(settled: Settled, requirements: Requirements) -> Settled:
     match requirements.aim:
         case Objective.CONTEXT:
             return _with_longest_context(settled, requirements)
+        case Objective.LATENCY:
+            return _with_drafts(settled, requirements)
         case Objective.THROUGHPUT:
             best, most = settled, _tokens_per_second(settled.memory, requirements)
             for config, reasons in throughput_settings(memory, settled.reasons):
@@ -258,6 +260,23 @@ def _for_objective(settled: Settled, requirements: Requirements) -> Settled:
                     best, most = Settled(other, None, reasons), rate
             return best
     return settled
+
+
+def _with_drafts(settled: Settled, requirements: Requirements) -> Settled:
+    """With the speculative method and number of tokens that surely gain most, if any do."""
+    from planner.recommendation.speculation import speculation_or_none
+
+    choice = speculation_or_none(settled, requirements)
+    chosen = choice.chosen if choice is not None else None
+    if chosen is None or chosen.memory is None or chosen.gain is None:
+        return settled
+    if chosen.gain.low < 1 or not _works(chosen.memory, requirements):
+        return settled
+    gain = f"{chosen.gain.value:.1f} [{chosen.gain.low:.1f}-{chosen.gain.high:.1f}]"
+    reasons = {**settled.reasons, "speculative_config": f"{gain} times as fast, as predicted"}
+    if chosen.memory.config.given.max_num_seqs != settled.config.max_num_seqs:
+        reasons["max_num_seqs"] = "so many that a step has room for the drafts of each"
+    return Settled(chosen.memory, None, reasons)
 
 
 def _with_longest_context(settled: Settled, requirements: Requirements) -> Settled:
@@ -364,13 +383,24 @@ def speed_or_none(memory: MemoryPlan, requirements: Requirements) -> SpeedEstima
         held = memory.expected_requests_at(load.total_tokens)
         each = max(each, int(min(held, memory.config.max_num_seqs, _MOST_AT_ONCE)))
     try:
-        speed = predict_speed(memory, replace(load, concurrency=each))
+        speed = predict_speed(
+            memory, replace(load, concurrency=each), task=_task(memory, requirements)
+        )
     except MissingFact:
         return None
     if replicas == 1:
         return speed
     together = replace(load, concurrency=max(load.concurrency, each * replicas))
     return replace(speed, workload=together, total=speed.total.times(replicas))
+
+
+def _task(memory: MemoryPlan, requirements: Requirements) -> str:
+    """What drafts have to guess; "chat" where there are none."""
+    if memory.config.speculation is None:
+        return "chat"
+    from planner.speed.acceptance import task_of  # many rankings need nothing of it
+
+    return task_of(requirements.use_case)
 
 
 def _better(result: Settled, other: Settled, aim: Objective) -> bool:

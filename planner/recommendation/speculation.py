@@ -11,8 +11,13 @@ from planner.speed.step import MissingFact
 
 
 def speculation_or_none(settled: Settled, requirements: Requirements) -> SpeculationChoice | None:
-    """The speculative choice for a plan; None where there is no speed to compare."""
+    """The speculative choice for a plan.
+
+    None where there is no speed to compare, and where the settings speculate already.
+    """
     memory = settled.memory
+    if settled.config.speculative_config is not None:
+        return None
     if is_emulated(memory.card, memory.device) or not memory.card.converses:
         return None
     workload = settled.speed.workload if settled.speed is not None else requirements.workload

@@ -140,6 +140,20 @@ def test_the_longest_context_is_all_that_surely_fits() -> None:
     assert longest.config.kv_cache_dtype == "fp8"
 
 
+def test_latency_takes_the_drafts_that_surely_pay() -> None:
+    """Qwen3.5-9B has an MTP layer of its own; an objective that is not latency leaves it out."""
+    fast = pick("Qwen/Qwen3.5-9B", "h100", "latency").settled
+    assert fast.config.speculative_config is not None
+    assert fast.reasons["speculative_config"]
+    assert fast.memory.starts.ok
+    assert fast.memory.requests_at(1024 + 384).value >= 1
+    plain = pick("Qwen/Qwen3.5-9B", "h100", "balanced").settled
+    assert plain.config.speculative_config is None
+    assert fast.speed is not None
+    assert plain.speed is not None
+    assert fast.speed.per_user.value > plain.speed.per_user.value
+
+
 def test_who_is_too_slow_is_rejected_with_its_speed() -> None:
     answer = found(LLAMA, "a100-80gb", "balanced", 1, None, 30.0)
     assert answer.pick is not None
