@@ -27,7 +27,8 @@ from planner.findings import Finding, Severity
 # Stating these pins what differs between releases and GPUs: never idle.
 _PINNED: Final = frozenset(
     {"gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "model",
-     "seed", "host", "port", "dtype", "enable_prefix_caching", "enable_chunked_prefill"}
+     "seed", "host", "port", "dtype", "enable_prefix_caching", "enable_chunked_prefill",
+     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "nnodes", "node_rank"}
 )  # fmt: skip
 _HIGHEST_SHARE: Final = 0.97
 # Settings that say the same thing, or one of which leaves the other without effect.
@@ -160,7 +161,7 @@ def _risky(
         text = "--trust-remote-code runs code of the model's repository on this machine"
         fix = "leave it out where vLLM has a class of its own for the model"
         yield Finding("remote_code", Severity.INFO, text, fix)
-    if environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1":
+    if environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "").lower() in ("1", "true"):
         text = "VLLM_ALLOW_LONG_MAX_MODEL_LEN lets requests be longer than the model has learnt"
         yield Finding("beyond_context", Severity.WARNING, text, "answers there may be nonsense")
     if environ.get("VLLM_SERVER_DEV_MODE") == "1":

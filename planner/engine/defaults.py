@@ -55,6 +55,7 @@ class ResolvedConfig:
     model_runner_v2: bool
     cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
     chunked_prefill: bool = True
+    any_length: bool = False  # lengths beyond the model's own are let through
     encoder_tokens: int = 0  # that cross-attention holds for a request
     pooling: bool = False  # hidden states are pooled, no tokens sampled
     whole_chunks: bool = False  # chunked attention is cached whole
@@ -204,6 +205,7 @@ def resolve(
             tokens,
             query_len=speculating.query_len if speculating is not None else 1,
         ),
+        any_length=_is_on("VLLM_ALLOW_LONG_MAX_MODEL_LEN", environ or {}),
         encoder_tokens=tokens if crossing else 0,
         pooling=pooling,
         whole_chunks=_whole_chunks(card, speculating),
@@ -211,6 +213,11 @@ def resolve(
         lora=lora_slots(card.architecture, config, release),
         balancing=expert_balancing(card, config, release),
     )
+
+
+def _is_on(variable: str, environ: Mapping[str, str]) -> bool:
+    """As vLLM reads its switches (envs.py)."""
+    return environ.get(variable, "0").strip().lower() in ("1", "true")
 
 
 def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig, *, pooling: bool) -> str:

@@ -153,7 +153,7 @@ def _context_parallel(card: ModelCard, config: ResolvedConfig) -> str | None:
 def _length(card: ModelCard, config: ResolvedConfig, release: Release) -> str | None:
     if config.auto_length and not release.fact("auto_max_model_len"):
         return f"vLLM {release.name} does not take auto for --max-model-len"
-    if config.max_model_len > card.max_model_len:
+    if config.max_model_len > card.max_model_len and not config.any_length:
         return (
             f"max_model_len ({config.max_model_len}) is greater than the model's own limit "
             f"({card.max_model_len}); VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 would overrule that"

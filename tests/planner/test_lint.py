@@ -8,6 +8,7 @@ from hardware_db import find_rig
 from planner.command.parse import read_command
 from planner.diagnosis.check import Check, check_command
 from planner.findings import Finding, Severity
+from planner.memory.verdict import Answer
 
 NGRAM = '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\''
 
@@ -22,7 +23,7 @@ def found(check: Check, code: str) -> Finding:
 
 
 WORDS = [  # options, release, code, severity, words of the text or of what mends it
-    ("--tensor-parallel-size 1", "0.33.0", "redundant_option", "info", "does anyhow"),
+    ("--load-format auto", "0.33.0", "redundant_option", "info", "does anyhow"),
     ("--kv-cache-dtype fp9", "0.32.0", "bad_choice", "error", "fp8_per_token_head"),
     ("--block-size 24", "0.17.1", "bad_choice", "error", "128"),
     ("--max-num-seqs 8 --max-num-seqs 16", "0.33.0", "repeated_option", "warning", "last one"),
@@ -65,6 +66,14 @@ def test_of_the_environment(variable: str, release: str, code: str, words: str) 
     finding = found(checked(f"{variable} vllm serve Qwen/Qwen3-0.6B", release=release), code)
     assert words in f"{finding.text} {finding.fix}"
     assert finding.severity is Severity.WARNING
+
+
+def test_a_length_beyond_the_models_own_is_a_risk_if_it_is_let_through() -> None:
+    text = "vllm serve Qwen/Qwen3-0.6B --max-model-len 50000"
+    assert found(checked(text, "h100-sxm"), "max_model_len").severity is Severity.ERROR
+    overruled = checked(f"VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 {text}", "h100-sxm")
+    assert overruled.answer is Answer.YES
+    assert found(overruled, "beyond_context").severity is Severity.WARNING
 
 
 def test_a_variable_that_the_release_reads_is_not_mentioned() -> None:
