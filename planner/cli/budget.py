@@ -30,7 +30,8 @@ def print_budget(memory: MemoryPlan) -> None:
     parts = _parts(memory, rank)
     total = memory.device_total.value
     stages = len(memory.ranks)
-    each = "GPU" if memory.config.given.world_size == 1 else "each GPU"
+    given = memory.config.given
+    each = "GPU" if given.world_size * given.data_parallel_size == 1 else "each GPU"
     if memory.device.platform is Platform.CPU:
         each = "the machine"
     where = f"{each}, tightest of {stages} stages" if stages > 1 else each

@@ -10,7 +10,7 @@ from planner.cli.speculation_text import print_advice
 from planner.command.render import render_command
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
-from planner.recommendation.requirements import Requirements
+from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settle import Settled
 from planner.speed.speculation_choice import SpeculationChoice
 
@@ -20,6 +20,8 @@ def print_header(rig: Rig, requirements: Requirements, release: Release) -> None
     workload = requirements.workload
     say(f"{rig.describe()}; vLLM {release.name}", style="bold")
     at_once = "one request" if workload.concurrency == 1 else f"{workload.concurrency} requests"
+    if requirements.aim is Objective.THROUGHPUT:
+        at_once = f"as many requests as fit, {workload.concurrency} at least,"
     where = " where it can" if requirements.context is None else " tokens"
     say(
         f"{requirements.use_case}: {at_once} at a time, {workload.prompt_tokens} + "
@@ -46,6 +48,9 @@ def print_plan(settled: Settled, speculation: SpeculationChoice | None = None) -
         f"{memory.config.max_model_len:,} tokens at once "
         f"({memory.tightest.kv_cache.basis.label})"
     )
+    replicas = settled.layout.data
+    if replicas > 1:
+        cache = f"{cache}, on each of {replicas} replicas"
     if not memory.kv_cache.groups:
         cache = "No KV cache: every prompt is read at once"
     risk = chance(memory.starts.chance_of_refusal)
@@ -64,7 +69,8 @@ def print_plan(settled: Settled, speculation: SpeculationChoice | None = None) -
             say(f"Note: {note}")
     elif is_emulated(memory.card, memory.device):
         say(f"Note: vLLM only emulates {memory.card.format_kind} on this GPU: no speed predicted")
-    waiting = speed is not None and memory.max_concurrency.value < speed.workload.concurrency
+    held = concurrency.value * replicas
+    waiting = speed is not None and held < speed.workload.concurrency
     if speed is not None and waiting:
         say(
             f"Note: {speed.workload.concurrency} requests of the full "

@@ -7,6 +7,7 @@ from planner.cli.format import rate_band, seconds, short_count
 from planner.cli.plan_text import print_header, print_plan
 from planner.cli.status import Status
 from planner.recommendation.rank import Choice, Recommendation
+from planner.recommendation.requirements import Objective
 from planner.recommendation.speculation import speculation_or_none
 
 
@@ -44,6 +45,10 @@ def _print_choices(recommendation: Recommendation) -> None:
     table.add_column("GiB", justify="right")
     table.add_column("KV tok", justify="right")
     table.add_column("tok/s", justify="right")
+    aim = recommendation.requirements.aim
+    counted = {Objective.THROUGHPUT: "total", Objective.CONTEXT: "context"}.get(aim)
+    if counted is not None:
+        table.add_column(counted, justify="right")
     tier = 0
     for choice in recommendation.choices:
         memory, speed = choice.settled.memory, choice.settled.speed
@@ -56,6 +61,7 @@ def _print_choices(recommendation: Recommendation) -> None:
             f"{estimated}{memory.tightest.weights.value / 2**30:.1f}",
             f"{estimated}{short_count(memory.kv_tokens.value)}",
             rate_band(speed.per_user) if speed is not None else "-",
+            *([_counted(choice, aim)] if counted is not None else []),
         )
         tier = choice.tier
     show(table)
@@ -65,6 +71,14 @@ def _print_choices(recommendation: Recommendation) -> None:
         "of its series. quality ± its standard error (Llama-3.1-8B-Instruct = 40); "
         "GiB and KV tokens on each GPU; tok/s for one user [band]; ~ estimated."
     )
+
+
+def _counted(choice: Choice, aim: Objective) -> str:
+    """What the objective counts of a choice."""
+    if aim is Objective.CONTEXT:
+        return short_count(choice.settled.memory.config.max_model_len)
+    speed = choice.settled.speed
+    return f"{speed.total.value:,.0f}" if speed is not None else "-"
 
 
 def _why(choice: Choice) -> str:

@@ -17,6 +17,7 @@ from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.search import Candidate, Search, search
 from planner.recommendation.settings import may_use_fp8_kv
 from planner.recommendation.settle import Settled, speed_or_none
+from planner.speed.serving import SpeedEstimate
 
 # A cache for fewer times the requests asked for is what holds a launch back.
 _TIGHT: Final = 1.5
@@ -88,6 +89,7 @@ def difference(one: Candidate, other: Candidate) -> str:
         parts.append(f"{abs(points):.1f} points of quality {'less' if points > 0 else 'more'}")
     if one.pace and other.pace and abs(one.pace / other.pace - 1) > 0.02:
         parts.append(f"{one.pace:.0f} tok/s instead of {other.pace:.0f}")
+    parts += _in_total(one.settled.speed, other.settled.speed)
     mine, theirs = (each.settled.memory for each in (one, other))
     length, length_there = mine.config.max_model_len, theirs.config.max_model_len
     held, held_there = mine.kv_cache.tokens, theirs.kv_cache.tokens
@@ -101,6 +103,16 @@ def difference(one: Candidate, other: Candidate) -> str:
     if one.settled.gpus != other.settled.gpus:
         parts.append(f"on {one.settled.gpus} GPUs instead of {other.settled.gpus}")
     return ", ".join(parts) or "no difference that is predicted"
+
+
+def _in_total(one: SpeedEstimate | None, other: SpeedEstimate | None) -> list[str]:
+    """Tokens a second of all requests together, where there are several."""
+    if one is None or other is None or other.workload.concurrency == 1:
+        return []
+    mine, theirs = one.total.value, other.total.value
+    if abs(mine / theirs - 1) <= 0.02:
+        return []
+    return [f"{mine:.0f} tok/s in total instead of {theirs:.0f}"]
 
 
 def _changes(pick: Candidate, rig: Rig, requirements: Requirements) -> Iterator[Change]:

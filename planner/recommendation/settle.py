@@ -372,20 +372,22 @@ def _distance(result: Unfit) -> tuple[bool, float]:
 def speed_or_none(memory: MemoryPlan, requirements: Requirements) -> SpeedEstimate | None:
     """Predicted speed, None where the rig lacks a fact for it or vLLM emulates the format.
 
-    For throughput under as many requests as the cache holds, else under those asked for, which
-    replicas share.
+    For throughput under as many requests as the cache holds and each user's pace allows, else under
+    those asked for, which replicas share.
     """
     if is_emulated(memory.card, memory.device):
         return None
     load, replicas = requirements.workload, memory.config.given.data_parallel_size
-    each = -(-load.concurrency // replicas)
+    least = each = -(-load.concurrency // replicas)
     if requirements.aim is Objective.THROUGHPUT:
         held = memory.expected_requests_at(load.total_tokens)
-        each = max(each, int(min(held, memory.config.max_num_seqs, _MOST_AT_ONCE)))
+        each = max(least, int(min(held, memory.config.max_num_seqs, _MOST_AT_ONCE)))
+    task, pace = _task(memory, requirements), requirements.min_tokens_per_second or 0.0
     try:
-        speed = predict_speed(
-            memory, replace(load, concurrency=each), task=_task(memory, requirements)
-        )
+        speed = predict_speed(memory, replace(load, concurrency=each), task=task)
+        while speed.per_user.value < pace and each > least:  # fewer, so that each is served well
+            each = max(least, each // 2)
+            speed = predict_speed(memory, replace(load, concurrency=each), task=task)
     except MissingFact:
         return None
     if replicas == 1:
