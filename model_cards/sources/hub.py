@@ -23,9 +23,7 @@ from model_cards.sources.generation import read_answer_limit
 from model_cards.sources.headers import Totals, totals
 from model_cards.sources.hub_cache import find_snapshot
 from model_cards.sources.hub_errors import translate
-from model_cards.sources.hub_gguf import quants
 from model_cards.sources.hub_headers import fetch_contents
-from model_cards.sources.kept import Kept, load, save
 from model_cards.sources.local import folder_facts
 from model_cards.sources.pooling_files import read_pooling_files
 
@@ -68,6 +66,8 @@ def open_online(model_id: str, revision: str | None = None) -> ModelCard:
     """
     until = time.monotonic() + _HEADERS_SHARE * hub_client.DEADLINE_SECONDS
     card = hub_client.ask(lambda: _open_online(model_id, revision, until))
+    from model_cards.sources.kept import Kept, save
+
     with suppress(OSError):  # a cache is a convenience
         save(_facts_file(model_id), Kept.of(card))
     return card
@@ -99,6 +99,8 @@ def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard
     except GatedRepoError as error:
         raise _gated(error, _totals(info, files)) from None
     if path is None:
+        from model_cards.sources.hub_gguf import quants
+
         has = quants(files)
         gguf = f"; of its GGUF files name one: {model_id}:{has[0]}" if has else ""
         raise UnknownModel(
@@ -142,6 +144,8 @@ def _facts_file(model_id: str) -> Path:
 
 def _kept_facts(model_id: str, commit: str) -> Facts | None:
     """What the Hub said of this commit when it was asked; None if it was not, or of another."""
+    from model_cards.sources.kept import load
+
     try:
         kept = load(_facts_file(model_id))
     except CardError:

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from model_cards.card import ModelCard
 from model_cards.errors import CardError, UnknownModel
-from model_cards.sources.kept import Kept, load, save
+
+if TYPE_CHECKING:  # most users keep nothing, and do without
+    from model_cards.sources.kept import Kept
 
 _NAME: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(@[\w.-]+(/[\w.-]+)*)?", re.ASCII)
 _BROKEN: Final = ".broken"
@@ -50,6 +52,8 @@ def add(name: str, card: ModelCard) -> Member:
     """
     if not _NAME.fullmatch(name):
         raise UnknownModel(f"{name} cannot be the name of a kept model; letters, digits, . _ - can")
+    from model_cards.sources.kept import Kept, save
+
     member = Member(name, Kept.of(card))
     save(_file(name), member.kept)
     return member
@@ -85,6 +89,8 @@ def _file(name: str) -> Path:
 
 
 def _read(path: Path) -> Member:
+    from model_cards.sources.kept import load
+
     try:
         kept = load(path)
         kept.card()  # a description that makes no card is as good as none
