@@ -14,6 +14,8 @@ from hardware_db import find_rig
 from model_cards import open_card
 from planner import EngineConfig, MemoryPlan, plan_memory
 from planner.engine.refusal import RefusalKind
+from planner.launch.facts import FailureKind
+from planner.launch.log import read_log
 
 pytestmark = pytest.mark.vllm
 
@@ -56,11 +58,6 @@ def assert_as_planned(plan: MemoryPlan, seen: Launched) -> None:
     assert seen.printed == (kv.tokens, kv.max_model_len, f"{kv.concurrency:.2f}")
 
 
-def test_sliding_windows(launched: Launch) -> None:
-    plan, seen = launched("gemma3", kv_cache_memory_bytes=96 * MIB, max_model_len=4096)
-    assert_as_planned(plan, seen)
-
-
 def test_latent_attention_as_long_as_its_cache_allows(launched: Launch) -> None:
     plan, seen = launched("deepseek", kv_cache_memory_bytes=96 * MIB, max_model_len=-1)
     assert plan.kv_cache.max_model_len < plan.card.max_model_len
@@ -87,3 +84,7 @@ def test_a_length_that_does_not_fit_is_refused(launched: Launch) -> None:
     assert plan.starts.refusal.kind is RefusalKind.KV_ROOM
     assert not seen.cache_config
     assert f"estimated maximum model length is {plan.kv_cache.longest_len}." in seen.log
+    failure = read_log(seen.log.splitlines())[-1].failure
+    assert failure is not None
+    assert failure.kind is FailureKind.KV_ROOM
+    assert failure.longest_len == plan.kv_cache.longest_len
