@@ -153,7 +153,7 @@ def validate(
     if failure is not None and failure.kind is not FailureKind.TIMEOUT:
         failure = facts.failure or failure
     terms = compare(memory, facts, answers) if answers is not None else ()
-    learned = observe(preflight.check, facts, answers) if failure is None else ()
+    learned = observe(preflight.check, facts, answers)  # a start that failed teaches, too
     return Validation(
         preflight, began, folder, facts, answers, terms, ready, failure, usage, learned, kept
     )  # fmt: skip
