@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +58,7 @@ def find_installation(words: Sequence[str], launcher: Sequence[str] = ()) -> Ins
     IMAGE`. Raises `PlanError` where there is no such vLLM.
     """
     if launcher:
-        return _launched(launcher)
+        return _launched(launcher) or _behind(launcher, find_installation(words))
     at = next((at for at, word in enumerate(words) if _base(word) in CONTAINERS), None)
     if at is not None and "run" in words[at + 1 : at + 3]:
         return _in_container(words[at:])
@@ -85,8 +85,15 @@ def find_installation(words: Sequence[str], launcher: Sequence[str] = ()) -> Ins
     )
 
 
-def _launched(launcher: Sequence[str]) -> Installation:
-    """The vLLM behind a prefix."""
+def _behind(launcher: Sequence[str], found: Installation) -> Installation:
+    """A vLLM that is found without a prefix that only starts programs: numactl, nice."""
+    if found.python is None:
+        raise PlanError(f"{' '.join(launcher)} has no vLLM installed")
+    return replace(found, argv=(*launcher, *found.argv), python=(*launcher, *found.python))
+
+
+def _launched(launcher: Sequence[str]) -> Installation | None:
+    """The vLLM of what a prefix brings: an environment, a container; None if it brings none."""
     first = Path(launcher[0]).expanduser()
     if len(launcher) == 1 and first.is_dir():
         python = shutil.which("python", path=str(first / "bin"))
@@ -103,7 +110,9 @@ def _launched(launcher: Sequence[str]) -> Installation:
     python_words = words if is_python else (*words, "python")
     found = _ask(python_words)
     if not found:
-        raise PlanError(f"{' '.join(launcher)} has no vLLM installed")
+        if is_python:
+            raise PlanError(f"{' '.join(launcher)} has no vLLM installed")
+        return None
     if "vllm" in found and not is_python:
         return _installation((*words, "vllm", "serve"), found, python_words)
     return _installation((*python_words, "-m", _MODULE), found, python_words)

@@ -170,6 +170,18 @@ def test_a_program_as_launcher(fake: Fake, tmp_path: Path) -> None:
     assert "no such program" in fake(before=("--launcher", "no-such-launcher run")).err
 
 
+def test_a_program_that_only_starts_others(fake: Fake, tmp_path: Path) -> None:
+    """The Python that it would start has no vLLM; the script that is on the path has one."""
+    python = tmp_path / "bin" / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    run = fake(before=("--launcher", "nice -n 1", "--requests", "0"))
+    assert run.status == 0, run.err
+    assert f"nice -n 1 {tmp_path / 'bin' / 'vllm'} serve {fake.model}" in run.out
+    fake.uninstall()
+    assert "no vLLM" in fake(before=("--launcher", "nice -n 1")).err
+
+
 DOCKER = """\
 #!/bin/sh
 echo "$@" >> {calls}
