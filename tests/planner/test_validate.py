@@ -208,6 +208,18 @@ def test_a_server_that_is_kept(fake: Fake) -> None:
     assert not fake.alive()
 
 
+def test_who_reads_what_is_printed_need_not_wait_for_a_kept_server(fake: Fake) -> None:
+    """Nothing of the server holds on to vplan's own output."""
+    command = ("vllm", "serve", str(fake.model), "--max-model-len", "4096", *CACHE)
+    run = subprocess.run(
+        [EXECUTABLE, "validate", "--keep", "--json", "--requests", "0", "--", *command],
+        capture_output=True,
+        timeout=60,
+    )
+    os.kill(json.loads(run.stdout)["kept"]["pid"], signal.SIGTERM)
+    assert run.returncode == 0, run.stderr
+
+
 def test_a_launch_that_fails_is_not_kept(fake: Fake) -> None:
     fake.ill("crash-on-request")
     run = fake(before=("--keep", "--json"))
