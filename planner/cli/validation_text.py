@@ -62,8 +62,7 @@ def _announce_time(preflight: Preflight) -> None:
         say(f"The weights are to be fetched first: {size}.")
     if preflight.check.memory is not None:
         time = start_time(preflight.check.memory, (past.report for past in past_runs()))
-        low, high = seconds(time.low), seconds(time.high)
-        say(f"Ready after some {low} to {high}, by {time.why}.")
+        say(f"Ready after some {time.low:.0f} to {time.high:.0f} s, by {time.why}.")
 
 
 def announce_attached(preflight: Preflight, url: str) -> None:
