@@ -93,6 +93,8 @@ def _model_or_gpu(
     offline: bool,
 ) -> Side:
     release = find_release(vllm_version)
+    if model is None and _RELEASE.fullmatch(text):
+        raise PlanError(f"to compare vLLM {text} with another release, give --model and --gpu")
     if model is not None:
         if gpu is not None:
             raise PlanError("with --model and --gpu two releases are compared: 0.19.1 0.33.0")

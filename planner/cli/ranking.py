@@ -22,7 +22,7 @@ def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
     if not recommendation.choices:
         miss = recommendation.smallest_unfit
         smallest = f"; the smallest, {miss[0]}: {miss[1]}" if miss else ""
-        fail(f"No known model fits {recommendation.rig.spec}{smallest}")
+        fail(f"No known model does as asked on {recommendation.rig.spec}{smallest}")
         return 1
     _print_choices(recommendation)
     best = recommendation.choices[0]

@@ -101,7 +101,7 @@ def test_what_can_be_compared(vplan_here: Vplan, arguments: tuple[str, ...], sta
     "arguments",
     [("Qwen/Qwen3-8B",), ("nobody/no-model", "Qwen/Qwen3-8B", "--gpu", "4090"),
      ("4090", "5090", "--model", "Qwen/Qwen3-8B", "--gpu", "4090"),
-     ("4090", "no such card", "--model", "Qwen/Qwen3-8B")],
+     ("4090", "no such card", "--model", "Qwen/Qwen3-8B"), ("0.19.1", "0.33.0")],
 )  # fmt: skip
 def test_what_cannot(vplan_here: Vplan, arguments: tuple[str, ...]) -> None:
     run = vplan_here("compare", *arguments)
