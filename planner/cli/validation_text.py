@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from planner.launch.tries import Try
     from planner.launch.validation import Validation
 
+_PAST_RUNS: Final = 50  # that are looked through for how long a start took
 _COLOURS: Final = {"inside": "green", "outside": "yellow", "failed": "red"}
 
 
@@ -61,7 +63,8 @@ def _announce_time(preflight: Preflight) -> None:
         size = f"{gib(download.size)} GiB" if download.size is not None else "an unknown size"
         say(f"The weights are to be fetched first: {size}.")
     if preflight.check.memory is not None:
-        time = start_time(preflight.check.memory, (past.report for past in past_runs()))
+        latest = islice(past_runs(), _PAST_RUNS)
+        time = start_time(preflight.check.memory, (past.report for past in latest))
         say(f"Ready after some {time.low:.0f} to {time.high:.0f} s, by {time.why}.")
 
 
