@@ -10,7 +10,12 @@ from planner.errors import PlanError
 
 
 def write_file(path: Path, text: str, *, force: bool = False) -> None:
-    """Write a UTF-8 file in one step.
+    """Write a UTF-8 file, as `write_bytes` does."""
+    write_bytes(path, text.encode("utf-8"), force=force)
+
+
+def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
+    """Write a file in one step.
 
     Raises `PlanError` if `path` exists and `force` is not set, `OSError` if it cannot be written;
     what was there before is then unchanged.
@@ -18,10 +23,10 @@ def write_file(path: Path, text: str, *, force: bool = False) -> None:
     partial = None
     try:
         with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+            "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:
             partial = Path(stream.name)
-            stream.write(text)
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         partial.chmod(0o666 & ~_umask())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Final
 
 from planner.errors import PlanError
@@ -41,20 +42,64 @@ def token_count(text: str, what: str = "") -> int:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Requests of `prompt_tokens` and `output_tokens`, `concurrency` of them at a time."""
+    """Requests of `prompt_tokens` and `output_tokens` on average, `concurrency` of them at a time.
+
+    `prompt_spread` and `output_spread` are how much lengths vary: standard deviation over mean.
+    `shared_prefix` is the share of a prompt that is cached from others'. With a `request_rate`
+    (per second) requests come at random times, as many at once as that makes; else each user sends
+    the next request when one is answered. `ttft_target` and `tpot_target` are seconds that must be
+    kept on average. Raises `PlanError` for values that make no sense.
+    """
 
     prompt_tokens: int = 1024
     output_tokens: int = 256
     concurrency: int = 1
+    prompt_spread: float = 0.0
+    output_spread: float = 0.0
+    shared_prefix: float = 0.0
+    request_rate: float | None = None
+    ttft_target: float | None = None
+    tpot_target: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "output_tokens", "concurrency"):
             check_count(name.replace("_", " "), getattr(self, name))
+        for name in ("prompt_spread", "output_spread"):
+            if not 0 <= getattr(self, name) <= 10:
+                raise PlanError(f"{name.replace('_', ' ')} must lie between 0 and 10")
+        if not 0 <= self.shared_prefix < 1:
+            raise PlanError("the shared prefix must be at least 0 and less than 1 of a prompt")
+        for name in ("request_rate", "ttft_target", "tpot_target"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and isfinite(value)):
+                raise PlanError(f"{name.replace('_', ' ')} must be more than 0")
 
     @property
     def total_tokens(self) -> int:
         """Tokens of one finished request."""
         return self.prompt_tokens + self.output_tokens
+
+    @property
+    def new_prompt_tokens(self) -> float:
+        """Tokens of a prompt that are processed: those without a cached prefix, at least one."""
+        return max(1.0, self.prompt_tokens * (1 - self.shared_prefix))
+
+    @property
+    def decode_context(self) -> float:
+        """Mean tokens of a request while it decodes; long answers are met more often."""
+        return self.prompt_tokens + self.output_tokens * (1 + self.output_spread**2) / 2
+
+    def within(self, length: int) -> Workload:
+        """The same with shorter prompts and answers where a request must not exceed `length`."""
+        if self.total_tokens <= length:
+            return self
+        answer = max(1, min(self.output_tokens, length // 2))
+        return replace(self, prompt_tokens=max(1, length - answer), output_tokens=answer)
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether latency is limited."""
+        return self.ttft_target is not None or self.tpot_target is not None
 
 
 # Typical prompt and answer lengths, for requests that name only a purpose.
@@ -71,5 +116,4 @@ def use_case_workload(use_case: str, concurrency: int = 1) -> Workload:
     """The typical workload of a use case; `PlanError` for an unknown one."""
     if use_case not in USE_CASES:
         raise PlanError(f"Unknown use case {use_case!r}; one of {', '.join(USE_CASES)}")
-    typical = USE_CASES[use_case]
-    return Workload(typical.prompt_tokens, typical.output_tokens, concurrency)
+    return replace(USE_CASES[use_case], concurrency=concurrency)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hardware_db import Rig, find_rig
-from planner.cli.console import fail, print_json
+from planner.cli.console import fail, print_json, say
 from planner.cli.export import FORCE_HELP, FORMAT_HELP, OUTPUT_HELP, target
+from planner.cli.speed_options import (
+    Drawing,
+    MaxTpot,
+    MaxTtft,
+    Plot,
+    PricePerHour,
+    RequestRate,
+    SharedPrefix,
+)
 from planner.cli.status import Status
 from planner.errors import PlanError
+from planner.speed.capacity import Aims
+from planner.workload import token_count, use_case_workload
 
 if TYPE_CHECKING:
     from planner.command.parse import ServeCommand
@@ -51,6 +63,21 @@ def check(
     plan: Annotated[
         Path | None, typer.Option(help="A plan file of vplan tui, instead of a command.")
     ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-n", help="Requests at the same time, for its speed.")
+    ] = 1,
+    prompt_tokens: Annotated[
+        str | None, typer.Option(help="Prompt length, for its speed.", show_default="1024")
+    ] = None,
+    output_tokens: Annotated[
+        str | None, typer.Option(help="Answer length, for its speed.", show_default="384")
+    ] = None,
+    request_rate: RequestRate = None,
+    max_ttft: MaxTtft = None,
+    max_tpot: MaxTpot = None,
+    shared_prefix: SharedPrefix = 0.0,
+    price_per_hour: PricePerHour = None,
+    plot: Plot = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     fix: Annotated[
@@ -75,9 +102,18 @@ def check(
     """
     from planner.cli.verdict import print_verdict  # what only this command needs
 
-    if not fix and (format is not None or output is not None or force):
+    if not fix and (format is not None or output is not None or (force and plot is None)):
         raise PlanError("--format, -o and --force are about the command that --fix makes")
-    wanted = target(format, output, force=force, as_json=as_json)
+    wanted = target(format, output, force=force and plot is None, as_json=as_json)
+    typical = use_case_workload("chat", concurrency)
+    workload = replace(
+        typical,
+        prompt_tokens=_tokens(prompt_tokens, "--prompt-tokens", typical.prompt_tokens),
+        output_tokens=_tokens(output_tokens, "--output-tokens", typical.output_tokens),
+        shared_prefix=shared_prefix,
+    )
+    aims = Aims(request_rate, max_ttft, max_tpot, price_per_hour)
+    aims.on(workload)  # values that make no sense are refused here
     if plan is None:
         parsed = _read(command or [], vllm_version)
     elif command:
@@ -96,17 +132,32 @@ def check(
         return put_out_fixed(parsed, rig, wanted, offline=offline)
     if beside:
         return _check_together(parsed, beside, rig, vllm_version, offline, as_json)
+    from planner.cli.speed_text import print_serving
     from planner.diagnosis.check import check_command
+    from planner.diagnosis.serving import serving_of
 
     result = check_command(parsed, rig, offline=offline)
+    serving = serving_of(result, workload, aims)
+    if plot is not None:
+        if serving is None or result.memory is None:
+            raise PlanError("--plot: there is no speed to draw")
+        drawing = Drawing(plot, force)
+        drawing.of(result.memory, workload.within(result.memory.config.max_model_len), aims)
     if as_json:
         from planner.diagnosis.report import CheckReport
 
-        print_json(CheckReport.of(result))
+        print_json(CheckReport.of(result, serving=serving))
     else:
         print_verdict(result)
+        if serving is not None:
+            say()
+            print_serving(serving, aims)
         _complain(result.answer.value)
     return _STATUS[result.answer.value]
+
+
+def _tokens(text: str | None, option: str, typical: int) -> int:
+    return typical if text is None else token_count(text, option)
 
 
 def _read(words: list[str], release: str | None) -> ServeCommand:

@@ -8,33 +8,47 @@ from planner.cli.console import fail, print_json, say, say_item
 from planner.cli.format import chance, gib, gib_band, short_band
 from planner.cli.plan_text import print_header, print_plan
 from planner.cli.reasons import print_reasons
+from planner.cli.speed_options import Drawing
 from planner.cli.status import Status
 from planner.engine.releases import Release
+from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
 from planner.recommendation.alternatives import Alternatives, Checkpoint, find_alternatives
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.search import Search, search
 from planner.recommendation.settle import Settled, Unfit
 from planner.recommendation.speculation import speculation_or_none
+from planner.speed.acceptance import task_of
+from planner.speed.capacity import Aims
 
 
 def print_model_on_rig(
-    card: ModelCard, rig: Rig, requirements: Requirements, release: Release, as_json: bool
+    card: ModelCard,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    as_json: bool,
+    aims: Aims | None = None,
+    drawing: Drawing | None = None,
 ) -> int:
     """The settings of a model, or what would work instead; the exit status."""
     found = search(card, rig, requirements, release)
+    if drawing is not None:
+        _draw(drawing, found, aims or Aims())
     alternatives = None
     if isinstance(found.named, Unfit):
         alternatives = find_alternatives(card, rig, requirements, release)
     if as_json:
         from planner.recommendation.report import model_on_rig_report
 
-        print_json(model_on_rig_report(found, rig, release, alternatives))
+        print_json(model_on_rig_report(found, rig, release, alternatives, aims))
         return _status(found)
     print_header(rig, requirements, release)
     if found.pick is not None and _answers(found):
         say(found.pick.name, style="bold")
-        print_plan(found.pick.settled, speculation_or_none(found.pick.settled, requirements))
+        settled = found.pick.settled
+        task = task_of(requirements.use_case)
+        print_plan(settled, speculation_or_none(settled, requirements), aims, task)
         print_reasons(found, rig)
     elif isinstance(found.named, Settled):
         _print_unsure(found, found.named, rig)
@@ -42,6 +56,14 @@ def print_model_on_rig(
         assert alternatives is not None
         _print_unfit(card, found, found.named, alternatives, rig)
     return _status(found)
+
+
+def _draw(drawing: Drawing, found: Search, aims: Aims) -> None:
+    """Draw the speed of the plan that is the answer."""
+    settled = found.pick.settled if found.pick is not None else found.named
+    if isinstance(settled, Unfit) or settled.speed is None:
+        raise PlanError("--plot: nothing that works has a speed to draw")
+    drawing.of(settled.memory, settled.speed.workload, aims)
 
 
 def _answers(found: Search) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from hardware_db import Rig
 from planner.cli.budget import print_budget
 from planner.cli.console import say, say_verbatim, show
-from planner.cli.format import chance, rate_band, seconds, tokens_band
+from planner.cli.format import chance, tokens_band
 from planner.cli.speculation_text import print_advice
+from planner.cli.speed_text import print_speed
 from planner.command.render import render_command
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settle import Settled
+from planner.speed.capacity import Aims
 from planner.speed.speculation_choice import SpeculationChoice
 
 
@@ -37,7 +39,12 @@ def print_header(rig: Rig, requirements: Requirements, release: Release) -> None
     say()
 
 
-def print_plan(settled: Settled, speculation: SpeculationChoice | None = None) -> None:
+def print_plan(
+    settled: Settled,
+    speculation: SpeculationChoice | None = None,
+    aims: Aims | None = None,
+    task: str = "chat",
+) -> None:
     """Memory, cache, speed and the command with the reason of each flag."""
     memory, speed = settled.memory, settled.speed
     print_budget(memory)
@@ -56,17 +63,7 @@ def print_plan(settled: Settled, speculation: SpeculationChoice | None = None) -
     risk = chance(memory.starts.chance_of_refusal)
     say(f"{cache}; chance that vLLM refuses to start: {risk}")
     if speed is not None:
-        ttft = f", first token after {seconds(speed.ttft.value)}" if speed.ttft else ""
-        total = (
-            f", {rate_band(speed.total)} tok/s in total" if speed.workload.concurrency > 1 else ""
-        )
-        say(
-            f"Speed: {rate_band(speed.per_user)} tok/s for each user{total}{ttft}; physical "
-            f"limit {speed.ceiling_per_user:.0f} tok/s; most of a step is {speed.bound_by} "
-            f"({speed.tpot.basis.label})"
-        )
-        for note in speed.notes:
-            say(f"Note: {note}")
+        print_speed(memory, speed.workload, aims, task)
     elif is_emulated(memory.card, memory.device):
         say(f"Note: vLLM only emulates {memory.card.format_kind} on this GPU: no speed predicted")
     held = concurrency.value * replicas

@@ -11,12 +11,22 @@ import typer
 from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard, open_card
 from planner.cli.export import FORCE_HELP, FORMAT_HELP, JSON, OUTPUT_HELP, printed_to, target
+from planner.cli.speed_options import (
+    Drawing,
+    MaxTpot,
+    MaxTtft,
+    Plot,
+    PricePerHour,
+    RequestRate,
+    SharedPrefix,
+)
 from planner.cli.status import Status
 from planner.engine.releases import Release, find_release
 from planner.errors import PlanError
 from planner.recommendation.licences import ANY_LICENCE, Licences
 from planner.recommendation.rank import recommend as rank
 from planner.recommendation.requirements import Objective, Requirements
+from planner.speed.capacity import Aims
 from planner.workload import USE_CASES, Workload, token_count, use_case_workload
 
 
@@ -102,6 +112,12 @@ def recommend(
         bool,
         typer.Option("--trust-remote-code", help="Let vLLM run code of the model's repository."),
     ] = False,
+    request_rate: RequestRate = None,
+    max_ttft: MaxTtft = None,
+    max_tpot: MaxTpot = None,
+    shared_prefix: SharedPrefix = 0.0,
+    price_per_hour: PricePerHour = None,
+    plot: Plot = None,
     limit: Annotated[int, typer.Option(help="Rows of the ranking.")] = 8,
     everything: Annotated[
         bool, typer.Option("--all", help="Every model that works, not one of each family.")
@@ -126,7 +142,8 @@ def recommend(
     there are none, which GPU it needs.
     """
     length = token_count(context, "--context") if context is not None else None
-    wanted = target(format, output, force=force, as_json=as_json)
+    only_plot = plot is not None and output is None
+    wanted = target(format, output, force=force and not only_plot, as_json=as_json)
     if plan is not None:
         from planner.plan_file import read_plan
 
@@ -143,7 +160,15 @@ def recommend(
         _tokens(prompt_tokens, "--prompt-tokens", typical.prompt_tokens),
         _tokens(output_tokens, "--output-tokens", typical.output_tokens),
         concurrency,
+        shared_prefix=shared_prefix,
     )
+    aims = Aims(request_rate, max_ttft, max_tpot, price_per_hour)
+    if model is None and (plot is not None or aims != Aims()):
+        raise PlanError(
+            "--request-rate, --max-ttft, --max-tpot, --price-per-hour and --plot are about one "
+            "model: give it, --model"
+        )
+    aims.on(workload)  # values that make no sense are refused here
     if model is None and (revision is not None or trust_remote_code):
         raise PlanError("--revision and --trust-remote-code are about a model: give it, --model")
     if model is not None and (everything or why is not None):
@@ -169,7 +194,10 @@ def recommend(
         from planner.recommendation.nodes import enough_nodes
 
         rig = enough_nodes(card, rig, requirements, release, nodes)
-    question = _Question(card, rig, requirements, release, limit, everything, why, max_price)
+    drawn = Drawing(plot, force) if plot is not None else None
+    question = _Question(
+        card, rig, requirements, release, limit, everything, why, max_price, aims, drawn
+    )
     if validate:
         if wanted is not None and (wanted.format != JSON or wanted.path is not None):
             raise PlanError("--validate runs the command: it goes with neither --format nor -o")
@@ -194,6 +222,8 @@ class _Question:
     everything: bool
     why: str | None
     max_price: float | None
+    aims: Aims
+    drawing: Drawing | None
 
 
 def _validated(question: _Question, gpu: str | None, *, as_json: bool) -> int:
@@ -222,7 +252,11 @@ def _answer(question: _Question, *, as_json: bool) -> int:
     if card is not None and rig is not None:
         from planner.cli.model_on_rig import print_model_on_rig
 
-        return print_model_on_rig(card, rig, requirements, release, as_json)
+        return print_model_on_rig(
+            card, rig, requirements, release, as_json, question.aims, question.drawing
+        )
+    if question.drawing is not None:
+        raise PlanError("--plot draws a plan on given GPUs: give them, --gpu")
     if card is not None:
         from planner.cli.which_rig import print_rigs_for
 

@@ -14,7 +14,15 @@ from planner.diagnosis.remedies import Remedy
 from planner.diagnosis.together import Together
 from planner.findings import Finding
 from planner.memory.plan import MemoryPlan
-from planner.report import MemoryReport, ModelReport, QuantityReport, RigReport, StrictModel
+from planner.report import (
+    MemoryReport,
+    ModelReport,
+    QuantityReport,
+    RigReport,
+    ServingReport,
+    StrictModel,
+)
+from planner.speed.capacity import Serving
 
 
 class FindingReport(StrictModel):
@@ -107,9 +115,14 @@ class CheckReport(StrictModel):
         default=None, description="the command's own gpu_memory_utilization with which all start"
     )
     fixed: FixReport | None = Field(default=None, description="with --fix")
+    serving: ServingReport | None = Field(
+        default=None, description="its speed; null where it does not start or none is known"
+    )
 
     @classmethod
-    def of(cls, check: Check, fixed: Fixed | None = None) -> CheckReport:
+    def of(
+        cls, check: Check, fixed: Fixed | None = None, serving: Serving | None = None
+    ) -> CheckReport:
         """From the library's."""
         return cls(
             vllm=check.command.release.name,
@@ -122,6 +135,7 @@ class CheckReport(StrictModel):
             memory=MemoryReport.of(check.memory) if check.memory is not None else None,
             remedies=[RemedyReport.of(remedy) for remedy in check.remedies],
             fixed=FixReport.of(fixed) if fixed is not None else None,
+            serving=ServingReport.of(serving) if serving is not None else None,
         )
 
     @classmethod

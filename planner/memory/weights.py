@@ -140,10 +140,10 @@ def _stage(
     parts: dict[str, int] = {}
     for layer, count in count_same(layers):
         for module in layer.modules:
-            part = _part(module)
+            part = part_of(module)
             parts[part] = parts.get(part, 0) + count * module_bytes(module, layout)
     for module in card.beside:
-        part = _part(module)
+        part = part_of(module)
         parts[part] = parts.get(part, 0) + module_bytes(module, layout)
     buffers = parts.pop("buffers", 0) + expert_map_bytes(layers, layout)
     embeds, puts_out = first or card.embedding_on_every_stage, last or card.output_on_every_stage
@@ -252,7 +252,8 @@ def module_bytes(module: Module, layout: Layout) -> int:
             return size * (DTYPE_BYTES[module.dtype] if module.dtype else width)
 
 
-def _part(module: Module) -> str:
+def part_of(module: Module) -> str:
+    """The part of a rank's weights that a module counts to: a field of `RankWeights`."""
     match module:
         case Experts():
             return "experts"

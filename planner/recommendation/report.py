@@ -19,11 +19,14 @@ from planner.report import (
     PlanReport,
     QuantityReport,
     RigReport,
+    ServingReport,
     SpeculationAdvice,
     StrictModel,
     alternative_reports,
     workload_report,
 )
+from planner.speed.acceptance import task_of
+from planner.speed.capacity import Aims, plan_serving
 
 
 class CandidateReport(StrictModel):
@@ -133,7 +136,11 @@ class PlacingReport(StrictModel):
 
 
 def model_on_rig_report(
-    found: Search, rig: Rig, release: Release, alternatives: Alternatives | None
+    found: Search,
+    rig: Rig,
+    release: Release,
+    alternatives: Alternatives | None,
+    aims: Aims | None = None,
 ) -> ModelSearchReport:
     """A search for a model. `plan` is of what was named, or of the best for an objective."""
     named, pick = found.named, found.pick
@@ -144,6 +151,10 @@ def model_on_rig_report(
     reasons = explain(found, rig)
     choice = speculation_or_none(plan, found.requirements) if plan is not None else None
     unbeaten = found.frontier
+    serving = None
+    if plan is not None and plan.speed is not None:
+        task = task_of(found.requirements.use_case)
+        serving = plan_serving(plan.memory, plan.speed.workload, aims, task=task)
     return ModelSearchReport(
         vllm=release.name,
         rig=RigReport.of(rig),
@@ -154,6 +165,7 @@ def model_on_rig_report(
         plan=PlanReport.of(plan) if plan is not None else None,
         alternatives=alternative_reports(alternatives) if alternatives is not None else [],
         speculation=SpeculationAdvice.of(choice) if choice is not None else None,
+        serving=ServingReport.of(serving) if serving is not None else None,
         pick=CandidateReport.of(pick, unbeaten=pick in unbeaten) if pick is not None else None,
         binding=reasons.binding if reasons is not None else None,
         candidates=[CandidateReport.of(one, unbeaten=one in unbeaten) for one in found.candidates],

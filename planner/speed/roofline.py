@@ -47,8 +47,9 @@ def roofline(
     model = StepModel.of(memory)
     replicas = memory.config.given.data_parallel_size
     computing = None
-    if model.peak is not None and model.demand.flops_per_token:
-        computing = replicas * model.peak / model.demand.flops_per_token
+    least = model.least_compute_seconds
+    if least:
+        computing = replicas / least
     context = workload.prompt_tokens + workload.output_tokens / 2
     points = []
     for requests in concurrency:

@@ -1,24 +1,22 @@
-"""What a workload gets of a launch: TPOT, TTFT, tokens per second.
-
-    TPOT = step + prefill of the other requests, shared out over their answers
+"""What a workload gets of a launch: TPOT, TTFT, tokens per second, at the load that was asked.
 
 The physical ceiling, bytes over bandwidth, is given beside it and bounds every band.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import hypot
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from planner.engine.device import Platform
+from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
-from planner.quantity import Basis, Quantity
-from planner.speed.constants import speed_constants
+from planner.quantity import Quantity
+from planner.speed.bands import first_token_band, time_band
+from planner.speed.load import Load, LoadModel
 from planner.speed.measured import measured_times
-from planner.speed.step import StepModel, StepTime, slowest
 from planner.workload import Workload
 
-_MOST_OF_A_BAND = 0.9  # no band reaches down to no time at all
+_SOURCE = "step-time model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,155 +25,164 @@ class SpeedEstimate:
 
     workload: Workload
     tpot: Quantity
-    ttft: Quantity | None  # zero queue; None where the compute rate is not known
+    ttft: Quantity | None  # with an empty queue; None where the compute rate is not known
+    ttft_loaded: Quantity | None  # at the load that was asked for
     per_user: Quantity
     total: Quantity
     ceiling_per_user: float  # bytes over bandwidth: no step can be faster
     bound_by: str  # what takes most of a step
     admitted: float  # requests of this length that the cache holds at once
+    running: float  # requests that run at once, on all replicas together
+    preemption_risk: float  # chance that the cache is too small for them at any moment
     notes: tuple[str, ...]
 
 
 def predict_speed(memory: MemoryPlan, workload: Workload, *, task: str = "chat") -> SpeedEstimate:
     """Speed of a planned launch; `task` says what its drafts, if it has any, have to guess.
 
-    Raises `MissingFact` where there is no step to time (`StepModel.of`). Where the cache holds
-    fewer requests than the workload sends at once, the rest wait: speed is that of those admitted.
+    Raises `MissingFact` where there is no step to time (`StepModel.of`), and `PlanError` for a
+    request rate that the launch cannot answer. Where the cache holds fewer requests than the
+    workload sends at once, the rest wait: speed is that of those that run.
     """
-    model = StepModel.of(memory)
-    admitted = memory.expected_requests_at(workload.total_tokens)
-    running = max(1, int(min(workload.concurrency, admitted, memory.config.max_num_seqs)))
-    context = workload.prompt_tokens + workload.output_tokens / 2
-    step = model.seconds(running, context)
-    drafting = _drafting(memory, running, context, task)
-    prefill = _prefill_time(memory, model, workload.prompt_tokens)
-    others = (running - 1) / workload.output_tokens * prefill if prefill is not None else 0.0
-    tpot = step.total / drafting.gain.value + others
-
-    # One user's own request cannot be faster than its weights and cache can be read.
-    share, basis = _band(memory, running)
-    ceiling = step.ceiling / drafting.most_tokens
-    faster, slower = (hypot(share, each) for each in drafting.shares)
-    low, high = max(tpot * (1 - min(faster, _MOST_OF_A_BAND)), ceiling), tpot * (1 + slower)
-    basis = max(basis, drafting.gain.basis)
-    tpot_q = Quantity(tpot, low, high, basis, "step-time model")
-    ttft = None
-    if prefill is not None:
-        ttft = Quantity.within(
-            prefill + step.total,
-            speed_constants()["bands"]["ttft"],
-            Basis.ESTIMATED,
-            "zero queue",
-        )
-    tpot_q, ttft = measured_times(memory, tpot_q, ttft, ceiling)
-    per_user = Quantity(
-        1 / tpot_q.value, 1 / tpot_q.high, 1 / tpot_q.low, tpot_q.basis, tpot_q.source
-    )
-    return SpeedEstimate(
-        workload=workload,
-        tpot=tpot_q,
-        ttft=ttft,
-        per_user=per_user,
-        total=per_user.times(running),
-        ceiling_per_user=1 / ceiling,
-        bound_by=_bound_by(step, others),
-        admitted=admitted,
-        notes=(*_notes(workload, running, prefill), *drafting.notes),
-    )
+    drafts = Drafting.of(memory, workload, task)
+    model = LoadModel.of(memory, workload, gain=drafts.value)
+    load = load_of(model, workload, replicas(memory))
+    return estimate(memory, model, load, workload, drafts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Drafting:
+class Drafting:
     """What speculative decoding does to a launch's steps; nothing without."""
 
-    gain: Quantity = field(default_factory=lambda: Quantity.exact(1.0))
+    gain: Callable[[float], Quantity] | None = None  # times faster, with so many running
     most_tokens: int = 1  # that one step can emit for a request
-    notes: tuple[str, ...] = ()
+    about: tuple[str, str] = ("", "")  # what drafts, what is guessed
+
+    @classmethod
+    def of(cls, memory: MemoryPlan, workload: Workload, task: str) -> Drafting:
+        """The drafting of a plan. Raises `MissingFact` where verifying cannot be timed."""
+        found = memory.config.speculation
+        if found is None:
+            return cls()
+        from planner.speed.speculative import SpeculativeModel, acceptance_for  # few launches do
+
+        tokens, expected = found.num_speculative_tokens, acceptance_for(memory, task)
+        model = SpeculativeModel.of(memory)
+
+        def gain(running: float) -> Quantity:
+            return model.gain(running, workload.decode_context, tokens, expected)
+
+        return cls(gain, 1 + tokens, (f"{found.method} with {tokens} tokens drafted a step", task))
 
     @property
-    def shares(self) -> tuple[float, float]:
-        """How far the band of the gain reaches in the time of a token, down and up."""
-        return 1 - self.gain.value / self.gain.high, self.gain.value / self.gain.low - 1
+    def value(self) -> Callable[[float], float] | None:
+        """The gain without its band."""
+        gain = self.gain
+        return None if gain is None else lambda running: gain(running).value
+
+    def at(self, running: float) -> Quantity:
+        """The gain with so many running."""
+        return Quantity.exact(1.0) if self.gain is None else self.gain(running)
+
+    def notes(self, running: float) -> tuple[str, ...]:
+        """What the reader must know."""
+        if self.gain is None:
+            return ()
+        gain, (what, task) = self.gain(running), self.about
+        return (
+            f"{what} is {gain.value:.2f} [{gain.low:.2f}-{gain.high:.2f}] times as fast as no "
+            f"drafts, on {task}",
+        )
 
 
-def _drafting(memory: MemoryPlan, running: int, context: float, task: str) -> _Drafting:
-    if memory.config.speculation is None:
-        return _Drafting()
-    from planner.speed.speculative import SpeculativeModel, acceptance_for  # few launches need it
+_NO_DRAFTS = Drafting()
 
-    tokens = memory.config.speculation.num_speculative_tokens
-    expected = acceptance_for(memory, task)
-    gain = SpeculativeModel.of(memory).gain(running, context, tokens, expected)
-    note = (
-        f"{memory.config.speculation.method} with {tokens} tokens drafted a step is "
-        f"{gain.value:.2f} [{gain.low:.2f}-{gain.high:.2f}] times as fast as no drafts, on {task}"
+
+def replicas(memory: MemoryPlan) -> int:
+    """Data-parallel replicas of a launch."""
+    return memory.config.given.data_parallel_size
+
+
+def load_of(model: LoadModel, workload: Workload, count: int) -> Load:
+    """The load of one of `count` replicas. Raises `PlanError` for a rate that is too high."""
+    if workload.request_rate is None:
+        return model.at(max(1.0, workload.concurrency / count))
+    load = model.at_rate(workload.request_rate / count)
+    if load is None:
+        most = count * model.at(model.most_running).requests
+        raise PlanError(
+            f"{workload.request_rate:g} requests a second are more than the {most:.3g} that this "
+            "launch can answer: they would pile up"
+        )
+    return load
+
+
+def estimate(
+    memory: MemoryPlan,
+    model: LoadModel,
+    load: Load,
+    workload: Workload,
+    drafts: Drafting = _NO_DRAFTS,
+) -> SpeedEstimate:
+    """What a replica's load means for users, with bands."""
+    count = replicas(memory)
+    ceiling = float(load.step.ceiling) / drafts.most_tokens
+    gain = drafts.at(load.running)
+    band = time_band(memory, load.running).widened(gain)
+    predicted = band.around(load.tpot, ceiling, _SOURCE)
+    alone = _first_token(memory, model.at(1.0).ttft, 1.0)
+    loaded = _first_token(memory, load.ttft, load.users)
+    tpot, alone = measured_times(memory, predicted, alone, ceiling)
+    _, loaded = measured_times(memory, predicted, loaded, ceiling)
+    per_user = inverse(tpot)
+    # While a user waits for the first token, nothing of the answer comes.
+    answering = load.requests * model.workload.output_tokens * load.tpot
+    return SpeedEstimate(
+        workload=workload,
+        tpot=tpot,
+        ttft=alone,
+        ttft_loaded=loaded,
+        per_user=per_user,
+        total=per_user.times(count * answering),
+        ceiling_per_user=1 / ceiling,
+        bound_by=bound_by(load),
+        admitted=count * memory.expected_requests_at(workload.total_tokens),
+        running=load.running * count,
+        preemption_risk=load.preemption_risk,
+        notes=(*_notes(load, count), *drafts.notes(load.running)),
     )
-    return _Drafting(gain, 1 + tokens, (note,))
 
 
-def _bound_by(step: StepTime, others: float) -> str:
-    computing = step.compute > step.weights
+def inverse(time: Quantity) -> Quantity:
+    """A rate of a time, or the other way round, with its band."""
+    return Quantity(1 / time.value, 1 / time.high, 1 / time.low, time.basis, time.source)
+
+
+def _first_token(memory: MemoryPlan, seconds: float | None, users: float) -> Quantity | None:
+    if seconds is None:
+        return None
+    return first_token_band(memory, users).around(seconds, 0.0, _SOURCE)
+
+
+def bound_by(load: Load) -> str:
+    """What takes most of the time between tokens."""
+    step = load.step
     times = {
-        "reading weights": 0.0 if computing else step.weights,
-        "compute": step.compute if computing else 0.0,
+        "reading weights": step.weights,
+        "compute": step.compute,
         "reading the KV cache": step.kv,
         "fixed time per layer": step.fixed,
         "communication": step.communication,
-        "prefill of other requests": others,
+        "prefill of other requests": load.prompts_share * load.tpot,
     }
-    return max(times, key=lambda name: times[name])
+    return max(times, key=lambda name: float(times[name]))
 
 
-def _prefill_time(memory: MemoryPlan, model: StepModel, prompt: int) -> float | None:
-    """Time to process one prompt alone: operations over the efficient peak, chunk by chunk."""
-    if model.peak is None:
-        return None
-    card, config = memory.card, memory.config
-    ranks = config.given.tensor_parallel_size
-    head = (card.lm_head or card.embedding).elements  # runs for the last token only
-    flops = 2 * (card.active_parameters - head) * prompt
-    for attention in card.attention_layers:
-        span = prompt if attention.window is None else min(prompt, attention.window)
-        # q x k and p x v over half the square (causal).
-        flops += 2 * attention.num_heads * attention.head_size * prompt * span
-    chunks = -(-prompt // config.max_num_batched_tokens)
-    compute: float = model.compute_seconds(flops / ranks)
-    communication: float = model.communication_seconds(prompt)
-    return compute + chunks * model.fixed + communication
-
-
-def _band(memory: MemoryPlan, running: int) -> tuple[float, Basis]:
-    """Half-width of the band as a share of the value, and the basis."""
-    constants = speed_constants()
-    bands = constants["bands"]
-    slot = slowest(memory.rig)
-    share = bands["dense_batch_1"] if running == 1 else bands["dense"]
-    if memory.card.is_moe:
-        share = max(share, bands["moe"])
-    if running > 64:
-        share = max(share, bands["concurrency_over_64"])
-    elif running > 16:
-        share = max(share, bands["concurrency_over_16"])
-    listed = [tuple(item) for item in constants["listed_capabilities"]]
-    known = (
-        memory.device.platform is Platform.CUDA
-        and slot.gpu.vendor == "nvidia"
-        and slot.gpu.compute_capability in listed
-    )
-    basis = Basis.CALIBRATED if known and memory.card.exact else Basis.ESTIMATED
-    if not known:
-        share = max(share, bands["unlisted_device"])
-    if not memory.config.cudagraph_sizes:
-        share = max(share, bands["eager"])
-    return share, basis
-
-
-def _notes(workload: Workload, running: int, prefill: float | None) -> tuple[str, ...]:
+def _notes(load: Load, count: int) -> tuple[str, ...]:
     notes = []
-    if running < workload.concurrency:
-        notes.append(
-            f"only {running} of {workload.concurrency} requests run at once; the rest wait"
-        )
-    if prefill is None:
+    if load.running < load.users:
+        running, users = int(load.running * count), round(load.users * count)
+        notes.append(f"only {running} of {users} requests run at once; the rest wait")
+    if load.ttft is None:
         notes.append("compute rate not known: no time to first token, no compute limit")
     return tuple(notes)

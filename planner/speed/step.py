@@ -2,9 +2,12 @@
 
 An analytic model that anyone can check (constants and their source in data/constants.json):
 
-    step = max(weights / (eta x bandwidth), operations / (efficiency x peak))
-         + cache / (eta_kv x bandwidth) + layers x fixed + all-reduces
+    step = weights / (eta x bandwidth) + operations / (efficiency x rate)
+         + cache / (eta_kv x bandwidth) + layers x fixed + host + collectives
 
+with eta by weight format and efficiency by the dtype that the format's kernels compute in, part by
+part: attention, MLP, experts, output head. Reading and computing are added, not the longer of the
+two taken: no kernel overlaps them whole, and batches that verify drafts show it.
 Batch, context and tokens may be numbers or numpy arrays that broadcast.
 """
 
@@ -12,38 +15,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
+from typing import Final
 
-from hardware_db import Device, Rig
-from planner.errors import PlanError
+from planner.engine.device import Platform
 from planner.memory.plan import MemoryPlan
 from planner.speed.amounts import Amount, larger
-from planner.speed.constants import speed_constants
+from planner.speed.constants import Constants, speed_constants
 from planner.speed.demand import StepDemand
+from planner.speed.hardware import Hardware, MissingFact, kernel_kind
 
+__all__ = ["MissingFact", "StepModel", "StepTime"]
 
-class MissingFact(PlanError):
-    """A fact of the hardware without which there is no speed to predict."""
+_FUSED_SINCE: Final = "0.20.0"  # all-reduce, norm and quantization in one kernel
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of a step, by what takes them; arrays where arrays were asked for.
-
-    The weights are read while the matrices are computed: the longer of the two counts.
-    """
+    """Seconds of a step, by what takes them; arrays where arrays were asked for."""
 
     weights: Amount
     compute: Amount  # 0 where the compute rate is not known
-    kv: Amount
-    fixed: Amount
+    kv: Amount  # reading KV cache and states, or computing attention where that takes longer
+    fixed: Amount  # launches and small kernels of all layers; the host
     communication: Amount
     ceiling: Amount  # bytes over bandwidth: no step is shorter
 
     @property
     def total(self) -> Amount:
         """Seconds of the step."""
-        matrices = larger(self.weights, self.compute)
-        return matrices + self.kv + self.fixed + self.communication
+        return self.weights + self.compute + self.kv + self.fixed + self.communication
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What one rank does in a step."""
+
+    flops: Amount
+    bytes: Amount  # of weights and cache
+
+    @property
+    def intensity(self) -> Amount:
+        """Operations per byte."""
+        return self.flops / self.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,137 +64,249 @@ class StepModel:
     """The steps of a planned launch: what they ask of a rank, and how fast that one is."""
 
     demand: StepDemand
-    bandwidth: float  # bytes per second, as the datasheet says
-    peak: float | None  # operations per second of the format's kernels; None: not known
-    weight_efficiency: float  # achieved share of the bandwidth, reading weights
-    fixed: float  # launches and small kernels of all layers, which no batch makes cheaper
-    collective_start: float  # seconds of all collectives of a step, whatever their size
-    collective_per_token: float  # and more for every token
+    hardware: Hardware
+    kernels: tuple[str, ...]  # the format whose kernels run each of the demand's matrices
+    dtypes: tuple[str, ...]  # in which they compute
+    cache_efficiency: str  # the constant for its KV cache's width
+    hidden_bytes: int  # of one token between layers
+    tensor_ranks: int
+    stages: int
+    legacy: bool  # vLLM up to 0.6: much of a step is spent on the host
+    synchronous: bool  # a step is scheduled after the one before, not while it runs
+    fused: bool
+    eager: bool
+    prefetched: bool  # weights in host memory are fetched ahead, while layers run
+    slowdown: str | None  # the constant by which another stack than CUDA takes longer
+    constants: Constants
 
     @classmethod
-    def of(cls, memory: MemoryPlan) -> StepModel:
+    def of(
+        cls, memory: MemoryPlan, constants: Constants | None = None, *, legacy: bool = False
+    ) -> StepModel:
         """The steps of a plan, without those of its draft.
 
+        `legacy` is an engine of up to 0.6, whose memory is planned by the rules of a later one.
         Raises `MissingFact` for a GPU whose bandwidth is not known, for models that pool or listen,
-        and for weights in host memory: how fast a GPU reads those was not measured.
+        and for weights in host memory if the link to it is not known.
         """
-        slot = slowest(memory.rig)
-        if slot.gpu.bandwidth_gbs is None:
-            raise MissingFact(f"memory bandwidth of {slot.gpu.name} is not known: no speed")
-        if any(rank.parts.offloaded for rank in memory.ranks):
-            raise MissingFact("speed with weights in host memory was not measured: no speed")
         if memory.config.pooling:
             raise MissingFact("a pooling model writes no tokens: no speed")
         if memory.card.has_cross_attention:
             raise MissingFact("speed with an audio encoder was not measured: no speed")
-        start, per_token = _communication(memory)
+        demand, hardware = StepDemand.of(memory), Hardware.of(memory)
+        if demand.offloaded and hardware.host_link is None:
+            raise MissingFact("weights in host memory, and the link to it is not known: no speed")
+        config, given = memory.config, memory.config.given
+        capability = memory.device.capability
+        kinds = [matrices.kind for matrices in demand.matrices]
+        width = 16 if config.kv_cache_dtype in ("auto", "bfloat16", "float16") else 8
         return cls(
-            demand=StepDemand.of(memory),
-            bandwidth=slot.gpu.bandwidth_gbs * 1e9,
-            peak=_peak_flops(memory, slot),
-            weight_efficiency=_weight_efficiency(memory),
-            fixed=_fixed_time(memory),
-            collective_start=start,
-            collective_per_token=per_token,
+            demand=demand,
+            hardware=hardware,
+            kernels=tuple(kernel_kind(kind, capability) for kind in kinds),
+            dtypes=tuple(hardware.compute_dtype(kind, capability) for kind in kinds),
+            cache_efficiency="16bit" if width == 16 else "narrow",
+            hidden_bytes=memory.card.hidden_size * config.dtype_bytes,
+            tensor_ranks=given.tensor_parallel_size,
+            stages=given.pipeline_parallel_size,
+            legacy=legacy,
+            synchronous=not config.async_scheduling,
+            fused=memory.release.at_least(_FUSED_SINCE) and not legacy,
+            eager=not config.cudagraph_sizes,
+            prefetched=bool(given.offload_group_size),
+            slowdown="rocm_factor" if memory.device.platform is Platform.ROCM else None,
+            constants=constants or speed_constants(),
         )
 
-    def seconds(self, batch: Amount, context: Amount, query_tokens: Amount = 1) -> StepTime:
-        """A decode step of `batch` requests of mean length `context` on each replica.
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second, as the datasheet says."""
+        return self.hardware.bandwidth
+
+    def seconds(
+        self,
+        batch: Amount,
+        context: Amount,
+        query_tokens: Amount = 1,
+        prompt_tokens: Amount = 0,
+        prompts: Amount = 0,
+        prompt_flops: Amount = 0,
+    ) -> StepTime:
+        """A step of `batch` decoding requests of mean length `context` on each replica.
 
         Each request brings `query_tokens` tokens (more than one where drafts are verified): all of
-        them draw experts and are computed, and the cache is read once for each request.
+        them draw experts and are computed, and the cache is read once for each request. Beside
+        them a chunk of `prompt_tokens` may be processed, which finishes so many `prompts` and has
+        `prompt_flops` operations of attention on a rank.
         """
-        constants = speed_constants()
-        tokens = batch * query_tokens
-        weights = self.demand.weight_bytes(tokens, constants["expert_draw_exponent"])
+        decoded = batch * query_tokens
+        tokens = decoded + prompt_tokens
+        read = self.demand.weight_bytes(tokens, self.constants["expert_draw_exponent"])
         cached = self.demand.cache_bytes(batch, context)
+        attention = self._attention_compute(self.demand.attention_flops(context) * decoded)
+        reading = cached / (self._cache_efficiency * self.bandwidth)
+        matrices = self._matrix_seconds(tokens, decoded + prompts)
+        slower = self.constants[self.slowdown] if self.slowdown else 1.0
         return StepTime(
-            weights=weights / (self.weight_efficiency * self.bandwidth),
-            compute=self.compute_seconds(tokens * self.demand.flops_per_token),
-            kv=cached / (constants["kv_efficiency"] * self.bandwidth),
-            fixed=self.fixed,
-            communication=self.communication_seconds(tokens),
-            ceiling=(weights + cached) / self.bandwidth,
+            weights=slower * self.weight_seconds(tokens),
+            compute=slower * (matrices + self._attention_compute(prompt_flops)),
+            kv=slower * larger(reading, attention),
+            fixed=slower * self.fixed_seconds(batch),
+            communication=slower * self.communication_seconds(tokens),
+            ceiling=self._least_seconds(read, cached),
         )
+
+    def work(self, batch: Amount, context: Amount) -> StepWork:
+        """What a decode step asks of a rank, whatever time it takes."""
+        demand = self.demand
+        of_token = sum(matrices.flops_per_token for matrices in demand.matrices)
+        flops = batch * (of_token + demand.attention_flops(context))
+        read = demand.weight_bytes(batch, self.constants["expert_draw_exponent"])
+        return StepWork(flops, read + demand.cache_bytes(batch, context))
+
+    @property
+    def least_compute_seconds(self) -> float | None:
+        """Seconds of a token's operations at the peak rates; None where they are not known."""
+        rates = self.hardware.rates
+        if not rates:
+            return None
+        matrices = zip(self.demand.matrices, self.dtypes, strict=True)
+        return sum(each.flops_per_token / rates[dtype] for each, dtype in matrices)
 
     def weight_seconds(self, tokens: Amount) -> Amount:
         """Seconds of reading the weights that a step of so many tokens needs."""
-        read = self.demand.weight_bytes(tokens, speed_constants()["expert_draw_exponent"])
-        return read / (self.weight_efficiency * self.bandwidth)
+        constants = self.constants
+        exponent = constants["expert_draw_exponent"]
+        on_gpu: Amount = 0.0
+        from_host: Amount = 0.0
+        for matrices, kernel in zip(self.demand.matrices, self.kernels, strict=True):
+            read = matrices.read(tokens * self.demand.replicas, exponent)
+            on_gpu = on_gpu + read / self._weight_efficiency(matrices.part, kernel)
+            from_host = from_host + read
+        on_gpu = on_gpu / self.bandwidth
+        if not self.demand.offloaded:
+            return on_gpu
+        from_host = from_host * self.demand.offloaded / self._host_rate(constants)
+        on_gpu = on_gpu * (1 - self.demand.offloaded)
+        return larger(on_gpu, from_host) if self.prefetched else on_gpu + from_host
 
     def compute_seconds(self, flops: Amount) -> Amount:
-        """Seconds of operations of one rank; 0 where the compute rate is not known."""
-        if self.peak is None:
+        """Seconds of 16-bit operations of one rank; 0 where the compute rate is not known."""
+        rate = self.hardware.rates.get("16bit")
+        if rate is None:
             return 0.0 * flops
-        return flops / (speed_constants()["compute_efficiency"] * self.peak)
+        return flops / (self.constants["compute_efficiency"]["16bit"] * rate)
+
+    def fixed_seconds(self, batch: Amount) -> Amount:
+        """Seconds that neither bytes nor operations explain: layers, the host, its requests."""
+        constants, demand = self.constants, self.demand
+        if self.legacy:
+            host = constants["legacy_step_seconds"] + batch * constants["legacy_request_seconds"]
+        else:
+            host = constants["step_seconds"] + batch * constants["request_seconds"]
+            if self.synchronous:
+                host = host + constants["synchronous_step_seconds"]
+        layers: float = (
+            demand.layers * constants["layer_seconds"]
+            + demand.expert_layers * constants["expert_layer_seconds"]
+            + demand.latent_layers * constants["latent_layer_seconds"]
+            + demand.recurrent_layers * constants["recurrent_layer_seconds"]
+        )
+        if self.eager:
+            layers += demand.layers * constants["eager_layer_seconds"]
+        return host + layers * self._fusion
 
     def communication_seconds(self, tokens: Amount) -> Amount:
-        """Seconds of the collectives of a step with so many tokens."""
-        return self.collective_start + self.collective_per_token * tokens
+        """Seconds of the collectives of a step with so many tokens.
 
+        Two all-reduces a layer under tensor parallelism, an exchange of tokens before and after the
+        experts under data parallelism, hand-overs between pipeline stages.
+        """
+        return self.collective_start + tokens * self._collective_per_token
 
-def slowest(rig: Rig) -> Device:
-    """Every rank waits for the device with the least bandwidth."""
-    return min(rig.devices, key=lambda slot: slot.gpu.bandwidth_gbs or 0.0)
+    @property
+    def collective_start(self) -> float:
+        """Seconds of all collectives of a step, whatever their size."""
+        constants, demand = self.constants, self.demand
+        kind, ranks = self.hardware.link.kind, self.tensor_ranks
+        once: float = constants["all_reduce_seconds"][kind] * self._fusion
+        start: float = 0.0
+        if ranks > 1:
+            start += 2 * demand.layers * once * self._growth(ranks)
+        if demand.replicas > 1:
+            start += 2 * demand.expert_layers * once * self._growth(ranks * demand.replicas)
+        if self.stages > 1:
+            across = self.hardware.link.across_nodes
+            start += (self.stages - 1) * float(constants["network_seconds"] if across else once)
+        return start
 
+    @property
+    def _collective_per_token(self) -> float:
+        constants, demand, link = self.constants, self.demand, self.hardware.link
+        rate: float = link.rate * constants["link_efficiency"][link.kind]
+        ranks, copies = self.tensor_ranks, demand.replicas
+        moved = 0.0
+        if ranks > 1:
+            moved += 2 * demand.layers * 2 * (ranks - 1) / ranks
+        if copies > 1:
+            moved += 2 * demand.expert_layers * (copies - 1)
+        seconds = moved * self.hidden_bytes / rate
+        if self.stages > 1:
+            across = 1e9 * constants["network_gbs"] if link.across_nodes else rate
+            seconds += (self.stages - 1) * 2 * self.hidden_bytes / across
+        return seconds
 
-def _weight_efficiency(memory: MemoryPlan) -> float:
-    """Achieved share of peak bandwidth while reading weights, by format."""
-    constants = speed_constants()
-    by_kind: dict[str, float] = constants["weight_efficiency"]
-    efficiency = by_kind.get(memory.card.format_kind, by_kind["int4"])
-    if memory.card.is_moe:
-        efficiency *= constants["moe_efficiency_factor"]
-    return efficiency
+    def _growth(self, ranks: int) -> float:
+        growth: float = self.constants["all_reduce_growth_per_doubling"]
+        return 1 + growth * log2(ranks / 2)
 
+    @property
+    def _fusion(self) -> float:
+        factor: float = self.constants["fused_factor"]
+        return factor if self.fused else 1.0
 
-def _peak_flops(memory: MemoryPlan, slot: Device) -> float | None:
-    """Dense FLOP/s of the format's kernels on this GPU; weight-only formats compute in 16 bit."""
-    rates, capability = slot.gpu.rates, slot.gpu.compute_capability or (0, 0)
-    if rates is None:
-        return None
-    dtype = "fp16" if memory.config.dtype == "float16" else "bf16"
-    match memory.card.format_kind:
-        case "fp8" if capability >= (8, 9):
-            dtype = "fp8"
-        case "w8a8":
-            dtype = "int8"
-        case "nvfp4" if capability >= (10, 0):
-            dtype = "fp4"
-    rate = rates.matmul(dtype) or rates.matmul("bf16") or rates.matmul("fp16")
-    return rate * 1e12 if rate is not None else None
+    @property
+    def _cache_efficiency(self) -> float:
+        efficiency: float = self.constants["kv_efficiency"]
+        if self.cache_efficiency == "narrow":
+            efficiency *= self.constants["narrow_kv_factor"]
+        return efficiency
 
+    def _weight_efficiency(self, part: str, kernel: str) -> float:
+        by_kind = self.constants["weight_efficiency"]
+        efficiency: float = by_kind.get(kernel, by_kind["int4"])
+        if part == "experts":
+            efficiency *= self.constants["expert_factor"]
+        return efficiency
 
-def _fixed_time(memory: MemoryPlan) -> float:
-    """Launches and small kernels of every layer, which no batch makes cheaper."""
-    constants = speed_constants()
-    per_layer: float = constants["layer_seconds"]
-    if memory.card.is_moe:
-        per_layer += constants["moe_layer_seconds"]
-    if not memory.config.cudagraph_sizes:
-        per_layer += constants["eager_layer_seconds"]
-    return memory.card.num_layers * per_layer
+    def _matrix_seconds(self, tokens: Amount, sampled: Amount) -> Amount:
+        """Seconds of the operations of all matrices; the head's for tokens that are sampled."""
+        rates, constants = self.hardware.rates, self.constants
+        total: Amount = 0.0 * tokens
+        if not rates:
+            return total
+        for matrices, dtype in zip(self.demand.matrices, self.dtypes, strict=True):
+            efficiency = constants["compute_efficiency"][dtype]
+            if matrices.part == "experts":
+                efficiency *= constants["expert_compute_factor"]
+            computed = sampled if matrices.part == "head" else tokens
+            total = total + computed * matrices.flops_per_token / (efficiency * rates[dtype])
+        return total
 
+    def _attention_compute(self, flops: Amount) -> Amount:
+        rate = self.hardware.rates.get("16bit")
+        if rate is None:
+            return 0.0 * flops
+        return flops / (self.constants["attention_compute_efficiency"] * rate)
 
-def _communication(memory: MemoryPlan) -> tuple[float, float]:
-    """Seconds of a step's collectives: whatever their size, and for every token.
+    def _host_rate(self, constants: Constants) -> float:
+        assert self.hardware.host_link is not None
+        efficiency: float = constants["host_link_efficiency"]
+        return self.hardware.host_link * efficiency
 
-    Two all-reduces a layer under tensor parallelism, hand-overs between pipeline stages.
-    """
-    constants = speed_constants()
-    config, card = memory.config.given, memory.card
-    ranks, stages = config.tensor_parallel_size, config.pipeline_parallel_size
-    token = card.hidden_size * memory.config.dtype_bytes
-    link = "nvlink" if memory.rig.link.kind in ("nvlink", "fabric") else "pcie"
-    start = per_token = 0.0
-    if ranks > 1:
-        growth = 1 + constants["all_reduce_growth_per_doubling"] * log2(ranks / 2)
-        start += 2 * card.num_layers * constants["all_reduce_seconds"][link] * growth
-        per_token += 2 * card.num_layers * token / (constants["all_reduce_gbs"][link] * 1e9)
-    if stages > 1:
-        across = memory.rig.nodes > 1
-        gbs = constants["network_gbs"] if across else constants["all_reduce_gbs"][link]
-        once = constants["network_seconds"] if across else constants["all_reduce_seconds"][link]
-        start += (stages - 1) * once
-        per_token += (stages - 1) * 2 * token / (gbs * 1e9)
-    return start, per_token
+    def _least_seconds(self, read: Amount, cached: Amount) -> Amount:
+        """Bytes over bandwidth: of the GPU's memory, or of the link to what is in the host's."""
+        on_gpu = (read * (1 - self.demand.offloaded) + cached) / self.bandwidth
+        if not self.demand.offloaded or self.hardware.host_link is None:
+            return on_gpu
+        return larger(on_gpu, read * self.demand.offloaded / self.hardware.host_link)

@@ -67,9 +67,26 @@ def test_the_embedding_stays_on_the_gpu() -> None:
     assert parts.total == parts.embedding + parts.rotary + parts.buffers + 2 * card.hidden_size
 
 
+def test_what_is_in_host_memory_is_read_over_pcie() -> None:
+    """At no more than the 32 GB/s of PCIe 4.0 x16; the basis says that it was not measured."""
+    workload, offloaded = Workload(512, 512, 1), plan(cpu_offload_gb=3)
+    usual, slow = predict_speed(plan(), workload), predict_speed(offloaded, workload)
+    moved = offloaded.ranks[0].parts.offloaded
+    assert slow.tpot.low >= 0.999 * moved / 32e9
+    assert slow.tpot.value > usual.tpot.value + 0.9 * moved / 32e9
+    assert slow.per_user.high <= slow.ceiling_per_user
+    assert slow.tpot.basis is Basis.ESTIMATED
+    # Fetched ahead, layers on the GPU run meanwhile.
+    ahead = plan(offload_group_size=4)
+    behind = ahead.ranks[0].parts.offloaded
+    fetched = predict_speed(ahead, workload)
+    assert behind / 32e9 < fetched.tpot.value < behind / 32e9 / 0.8 + usual.tpot.value
+
+
 def test_no_speed_is_made_up() -> None:
+    """Of a card whose link to the host is not known."""
     with pytest.raises(MissingFact, match="host memory"):
-        predict_speed(plan(cpu_offload_gb=3), Workload(512, 512, 1))
+        predict_speed(plan(rig="custom:24GiB@1008,cc=8.9", cpu_offload_gb=3), Workload(512, 512, 1))
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_slow_memory_gains_more_and_weak_chips_lose_it_sooner() -> None:
                   speculative_config=drafting)  # fmt: skip
     model = SpeculativeModel.of(memory)
     one, eight = (model.speedup(batch, 1024, 4, rates) for batch in (1, 8))
-    assert eight < 0.8 * one
+    assert eight < 0.85 * one
 
 
 def test_sparse_models_gain_least_while_experts_are_not_all_read() -> None:
