@@ -110,7 +110,19 @@ def files_of(model_id: str) -> dict[str, dict[str, Any]] | None:
 
 
 def plain(config: Config) -> dict[str, Any]:
-    return {key: config.raw(key) for key in config}
+    return {key: unfolded(config.raw(key)) for key in config}
+
+
+def unfolded(value: Any) -> Any:
+    """A part of a config with its layers by format written out: the snapshot has them in groups."""
+    if not isinstance(value, dict):
+        return value
+    found = {key: unfolded(inner) for key, inner in value.items()}
+    for group in found.pop("quantized_layers_folded", ()):
+        rest = {key: inner for key, inner in group.items() if key != "paths"}
+        layers = found.setdefault("quantized_layers", {})
+        layers.update(dict.fromkeys(group["paths"], rest))
+    return found
 
 
 def ask(python: str, asked: Sequence[tuple[str, dict[str, Any]]], cache: Path) -> list[Answer]:
