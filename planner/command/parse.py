@@ -32,6 +32,8 @@ _NOT_PLANNED: Final = {
     "cpu_offload_params": "weights in host memory", "offload_params": "weights in host memory",
     "kv_transfer_config": "KV transfer", "performance_mode": "batch defaults",
 }  # fmt: skip
+# Tokens a step where vLLM takes them from the draft: one MTP layer, its tree's depth, its block.
+_INFERRED: Final = {"mtp": 1, "suffix": 24, "dspark": 7}
 _FIELDS: Final = frozenset(field.name for field in fields(EngineConfig))
 
 
@@ -150,14 +152,19 @@ class _Settings:
         if method in ("ngram", "ngram_gpu", "suffix"):
             model = None
         method = self._plain_method(method)
-        if given.get("num_speculative_tokens") is None:
+        tokens = given.get("num_speculative_tokens")
+        if tokens is None and method in _INFERRED:
+            tokens = _INFERRED[method]
+            text = f"--speculative-config leaves the tokens to vLLM: planned with {tokens}"
+            self._note("note", Severity.INFO, text)
+        if tokens is None:
             text = "--speculative-config names no num_speculative_tokens"
             self._note("missing_value", Severity.ERROR, text)
             return None
         self.infers_method = method is None
         return SpeculativeConfig(
             method or "draft_model",
-            int(given["num_speculative_tokens"]),
+            int(tokens),
             model,
             given.get("draft_tensor_parallel_size"),
             given.get("parallel_drafting"),

@@ -153,6 +153,16 @@ def test_mtp_by_the_name_of_a_family(method: str, plain: str) -> None:
     assert command.config.speculative_config.method == plain
 
 
+@pytest.mark.parametrize(("method", "tokens"), [("mtp", 1), ("suffix", 24)])
+def test_tokens_that_vllm_takes_from_the_draft(method: str, tokens: int) -> None:
+    command = read_command(
+        [f'vllm serve a/b --speculative-config \'{{"method": "{method}"}}\''], "0.33.0"
+    )
+    assert command.config.speculative_config is not None
+    assert command.config.speculative_config.num_speculative_tokens == tokens
+    assert [finding.severity for finding in command.findings] == [Severity.INFO]
+
+
 def test_a_plain_command_has_no_finding() -> None:
     check = checked("vllm serve Qwen/Qwen3-0.6B --max-model-len 8192 --max-num-seqs 64 --port 8000")
     assert check.findings == ()
