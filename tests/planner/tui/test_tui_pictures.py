@@ -1,0 +1,195 @@
+"""Pictures of the screens in their states, at three sizes, as somebody looked at them and agreed.
+
+After a change that is meant, or after constants were fitted anew:
+`pytest tests/planner/tui/test_tui_pictures.py --snapshot-update`, and look at what changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from launch_logs import Said, cuda_log
+from test_tui_states import model
+from textual.events import Paste
+from textual.pilot import Pilot
+from tui_driver import SIZES, SMALL, Driver
+
+from hardware_db import find_rig
+from planner.command.parse import read_command
+from planner.diagnosis.check import check_command
+from planner.launch.explain import explain
+from planner.launch.facts import Failure, FailureKind, Milestone
+from planner.launch.history import PastRun
+from planner.launch.installation import Installation
+from planner.launch.log import read_log
+from planner.launch.log_report import FailureReport, LaunchFactsReport
+from planner.launch.preflight import Preflight
+from planner.launch.progress import Event, InUse, Logged, Reached
+from planner.launch.report import ValidationReport
+from planner.launch.report_parts import TermReport
+from planner.launch.terms import Term, Unit
+from planner.quantity import Basis, Quantity
+from planner.report import ModelReport, RigReport
+from planner.settings import Settings
+from planner.tui.app import VplanApp
+
+Script = Callable[[Driver], Awaitable[None]]
+LOG = cuda_log("0.33.0", Said())
+COMMAND = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plan to begin with, keys, what else is done, and the sizes it is drawn at."""
+
+    settings: Settings = SMALL
+    keys: tuple[str, ...] = ()
+    script: Script | None = None
+    sizes: tuple[tuple[int, int], ...] = SIZES
+
+
+async def drop_log(driver: Driver) -> None:
+    failed = "ValueError: No available memory for the cache blocks."
+    driver.app.post_message(Paste("\n".join([*LOG, LOG[0], LOG[3], failed])))
+    await driver.pilot.pause()
+
+
+def shows(words: str) -> Script:
+    """Wait for words in the line below the title."""
+
+    async def script(driver: Driver) -> None:
+        await driver.until(lambda: words in driver.text("#verdict"))
+
+    return script
+
+
+MIDDLE = (SIZES[1],)
+PICTURES = {
+    "starts": Picture(),
+    "does-not-fit": Picture(model("Qwen/Qwen3-32B")),
+    "risky": Picture(model("Qwen/Qwen3-8B", max_model_len=32768)),
+    "unknown-model": Picture(model("nobody/nothing")),
+    "offline": Picture(model("nobody/nothing"), ("m", *"qwen3")),
+    "validation-running": Picture(SMALL, ("x", "s"), shows("running")),
+    "validation-passed": Picture(SMALL, ("x", "s"), shows("planned")),
+    "validation-failed": Picture(SMALL, ("x", "s"), shows("failed")),
+    "recommend": Picture(SMALL, ("r",)),
+    "compare": Picture(SMALL, ("r", "space", "down", "space", "c"), sizes=MIDDLE),
+    "diagnosis": Picture(SMALL, (), drop_log, sizes=MIDDLE),
+    "speculation": Picture(SMALL, ("v", "v"), sizes=MIDDLE),
+    "light": Picture(SMALL, ("t",), sizes=MIDDLE),
+    "help": Picture(SMALL, ("question_mark",), sizes=(SIZES[0],)),
+}
+
+
+def report(verdict: str) -> ValidationReport:
+    """What a launch came to, by hand."""
+    check = check_command(read_command([COMMAND], "0.33.0"), find_rig("rtx-4090"), offline=True)
+    gib = 2**30
+    off = 1.4 * gib if verdict == "outside" else 0.02 * gib
+    terms = [
+        Term("weights", Unit.BYTES, Quantity.exact(15.27 * gib), 15.27 * gib),
+        Term("activation peak", Unit.BYTES,
+             Quantity(0.53 * gib, 0.38 * gib, 0.68 * gib, Basis.ESTIMATED), 0.49 * gib),
+        Term("KV cache", Unit.BYTES,
+             Quantity(4.68 * gib, 4.27 * gib, 5.08 * gib, Basis.ESTIMATED), 4.68 * gib + off),
+        Term("KV tokens", Unit.COUNT,
+             Quantity(34_096, 31_104, 37_008, Basis.ESTIMATED), 34_240),
+    ]  # fmt: skip
+    failure = Failure(
+        FailureKind.KV_ROOM, "ValueError: To serve at least one request ...", needed=gib,
+        available=gib // 2, asked_len=16384, longest_len=8192,
+    )  # fmt: skip
+    assert explain(failure).changes
+    failed = verdict == "failed"
+    return ValidationReport(
+        vllm="0.33.0", began="2026-04-09T12:00:00+00:00", command=COMMAND,
+        rig=RigReport.of(check.rig), model=ModelReport.of(check.card), verdict=verdict,  # type: ignore[arg-type]
+        ready_seconds=None if failed else 42.0,
+        terms=[] if failed else [TermReport.of(term) for term in terms],
+        completions=[], facts=LaunchFactsReport.of(read_log(LOG)[-1]),
+        failure=FailureReport.of(failure) if failed else None, kept=None, folder="/runs/3",
+    )  # fmt: skip
+
+
+class Rehearsed:
+    """A validation that tells what it was told to."""
+
+    outcome = ""
+
+    def __init__(self, preflight: Preflight) -> None:
+        self.preflight = preflight
+        self.is_ending = False
+        lines = [Logged(line) for line in LOG]
+        reached = [Reached(each, 3.0 * each) for each in Milestone if each < Milestone.CACHE]
+        self.told: list[Event] = [*lines, *reached, InUse(17 * 2**30, 210.0)]
+
+    async def report(self) -> ValidationReport:
+        while self.told or not self.outcome:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)  # the log has been drawn
+        return report(self.outcome)
+
+    def events(self) -> list[Event]:
+        told, self.told = self.told, []
+        return told
+
+    def cancel(self) -> None:
+        self.is_ending = True
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rehearsed]]:
+    """The validate screen without a vLLM, a clock or earlier runs of this machine's."""
+
+    def prepare(words: list[str], gpu: str) -> Preflight:
+        check = check_command(read_command(words, "0.33.0"), find_rig("rtx-4090"), offline=True)
+        argv = ("vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "16384", "--port", "8123")
+        installed = Installation(("vllm", "serve"), "0.33.0", False)
+        return Preflight(tuple(words), check, installed, argv, (), 8123, SMALL.workload)
+
+    screen = "planner.tui.screens.validate"
+    past = [PastRun(Path(f"/runs/{n}"), report(v)) for n, v in enumerate(("inside", "outside"))]
+    monkeypatch.setattr(f"{screen}.prepare", prepare)
+    monkeypatch.setattr(f"{screen}.ValidationRun", Rehearsed)
+    monkeypatch.setattr(f"{screen}.past_runs", lambda: iter(past))
+    monkeypatch.setattr(f"{screen}.monotonic", lambda: 7.0)
+    yield Rehearsed
+    Rehearsed.outcome = ""
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [(name, size) for name, each in PICTURES.items() for size in each.sizes],
+    ids=lambda value: value if isinstance(value, str) else "x".join(map(str, value)),
+)
+def test_a_screen_looks_as_agreed(
+    name: str, size: tuple[int, int], snap_compare: object, rehearsed: type[Rehearsed]
+) -> None:
+    picture = PICTURES[name]
+    rehearsed.outcome = {"validation-passed": "inside", "validation-failed": "failed"}.get(name, "")
+    app = VplanApp(picture.settings, offline=True)
+
+    async def prepare(pilot: Pilot[None]) -> None:
+        driver = Driver(app, pilot)
+        await driver.rest()
+        for key in picture.keys:
+            await pilot.press(key)
+            if name != "validation-running" or key == "x":
+                await driver.rest()
+        if picture.script is not None:
+            await picture.script(driver)
+        if name == "validation-running":
+            await driver.until(lambda: "memory in use" in driver.text("#course"))
+            await pilot.pause(0.3)
+        else:
+            await driver.rest()
+
+    assert snap_compare(app, terminal_size=size, run_before=prepare)  # type: ignore[operator]
