@@ -39,12 +39,19 @@ _RECORD: Final = re.compile(
 )
 _EXCEPTION: Final = re.compile(r"\s*(?:\w+\.)*\w*(?:Error|Exception): \S")
 _TOKEN: Final = re.compile(r"\bhf_\w{8,}|(?<=Bearer )\S+")
+_API_KEY: Final = re.compile(r"(?<='api_key': )(\[[^\]]*\]|'[^']*')")
 _CAUSES_NOTHING: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 # The draft's backend comes after the model's, and names repeat.
 _FIRST: Final = frozenset({"release", "model", "options", "attention_backend"})
 _RANK: Final = frozenset(field.name for field in fields(RankFacts))
 _TIMES: Final = frozenset(field.name for field in fields(Times))
 _SERVED: Final = frozenset(field.name for field in fields(Served))
+
+
+def presentable(line: str) -> str:
+    """A line of a log without colours, and without tokens and keys that are in it."""
+    text = _COLOUR.sub("", line[:_LONGEST_LINE])
+    return _API_KEY.sub("***", _TOKEN.sub("***", text)).rstrip()
 
 
 class LogReader:
@@ -55,7 +62,7 @@ class LogReader:
 
     def feed(self, line: str) -> None:
         """The next line."""
-        text = _TOKEN.sub("***", _COLOUR.sub("", line[:_LONGEST_LINE])).rstrip()
+        text = presentable(line)
         if text and self._launches[-1].starts_anew(text):
             self._launches.append(_Launch())
         if text:

@@ -19,6 +19,7 @@ from textual.widgets import DataTable, RichLog, Static
 
 from planner.findings import Severity
 from planner.launch.history import PastRun, past_runs
+from planner.launch.log import presentable
 from planner.launch.preflight import Preflight, prepare
 from planner.launch.progress import Cancelled, Logged, Reached
 from planner.launch.report import ValidationReport
@@ -171,7 +172,7 @@ class ValidateScreen(Screen[None]):
         log, course = self.query_one(RichLog), self.query_one(CourseCard)
         for event in run.events():
             if isinstance(event, Logged):
-                log.write(Text(plain(event.line)), expand=True)
+                log.write(Text(plain(presentable(event.line))), expand=True)
             else:
                 course.tell(event)
             if isinstance(event, Reached):
@@ -186,6 +187,7 @@ class ValidateScreen(Screen[None]):
         self._look()
         self._run = None
         self._turn(State.DONE)
+        self.call_after_refresh(self.query_one(RichLog).scroll_end, animate=False)
         self._say(sign, words, text, answer)
 
     def _show_report(self, report: ValidationReport) -> None:

@@ -96,8 +96,8 @@ class CourseCard(Static):
         cells[mark - 1] = "┃"
         watts = "" if now.watts is None else f", {now.watts:.0f} W"
         return Content.assemble(
-            (f"memory in use {gib(now.memory)} GiB", "bold"),
-            f" of {gib(self._total)}, at most {gib(self._peak)} so far{watts}; ",
+            (f"{gib(now.memory)} GiB in use", "bold"),
+            f" of {gib(self._total)}, {gib(self._peak)} at most{watts}; ",
             ("┃", "bold"),
             f" asked for: {gib(self._asked)}\n",
             ("".join(cells), "$primary"),

@@ -187,7 +187,7 @@ def test_a_screen_looks_as_agreed(
         if picture.script is not None:
             await picture.script(driver)
         if name == "validation-running":
-            await driver.until(lambda: "memory in use" in driver.text("#course"))
+            await driver.until(lambda: "GiB in use" in driver.text("#course"))
             await pilot.pause(0.3)
         else:
             await driver.rest()
