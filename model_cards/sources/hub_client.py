@@ -33,13 +33,17 @@ def ask(question: Callable[[], T]) -> T:
     """The Hub's answer, by `question` in a thread that cannot hold up the caller.
 
     Raises `CardError` for what the Hub or its answer says, `HubUnavailable` within
-    `DEADLINE_SECONDS` if it does not answer, and at once if it did not a moment ago.
+    `DEADLINE_SECONDS` if it does not answer (half of them are the Hub's at least, however long
+    its client took to import), and at once if it did not a moment ago.
     """
+    global _silence
+    began = time.monotonic()
+    if _silence is not None and began < _silence[0]:
+        raise HubUnavailable(_silence[1])
+    import huggingface_hub.hf_api  # noqa: F401 - what imports slowly is no slow Hub
     from huggingface_hub.utils.logging import get_logger
 
-    global _silence
-    if _silence is not None and time.monotonic() < _silence[0]:
-        raise HubUnavailable(_silence[1])
+    patience = max(began + DEADLINE_SECONDS - time.monotonic(), DEADLINE_SECONDS / 2)
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -53,7 +57,7 @@ def ask(question: Callable[[], T]) -> T:
         handler.addFilter(_is_not_ours)
     thread = threading.Thread(target=run, name=_THREAD, daemon=True)
     thread.start()
-    thread.join(DEADLINE_SECONDS)
+    thread.join(patience)
     if results:
         return results[0]
     if errors and _is_an_answer(errors[0]):
