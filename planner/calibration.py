@@ -31,6 +31,7 @@ _FORMULAS: Final = (
     "memory/activation.py",
     "memory/cuda_graphs.py",
     "memory/data/constants.json",
+    "speed/load.py",
     "speed/step.py",
     "speed/data/constants.json",
 )
