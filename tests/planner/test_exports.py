@@ -218,6 +218,20 @@ def test_systemd_verifies_the_unit(name: str, tmp_path: Path) -> None:
     assert (run.returncode, complaints) == (0, [])
 
 
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_the_unit_starts_the_command(name: str) -> None:
+    """systemd takes words apart as a shell does, but for its own $ and %."""
+    memory = launch(name)
+    joined = export(memory, "systemd").replace("\\\n", "")
+    (line,) = [each for each in joined.splitlines() if each.startswith("ExecStart=")]
+    words = [word.replace("$$", "$").replace("%%", "%") for word in shlex.split(line)]
+    program, *rest = words[0].removeprefix("ExecStart="), *words[1:]
+    assert program == f"{BIN}/vllm"
+    assert (rest[-1] == "$VLLM_NODE") == (memory.config.given.nnodes > 1)
+    given = rest[:-1] if rest[-1] == "$VLLM_NODE" else rest
+    assert_same(read_command(["vllm", *given], memory.release.name), memory)
+
+
 def test_names_and_folders_that_shells_and_files_would_take_apart(tmp_path: Path) -> None:
     """A folder with a space, a quote, a dollar and a percent sign."""
     folder = tmp_path / "my $(HOME) ${x} model's 100%"
