@@ -12,6 +12,7 @@ from speed_rows import SpeedRow
 
 from hardware_db import Rig, find_rig
 from hardware_db.errors import HardwareError
+from model_cards.card import ModelCard
 from planner import MemoryPlan, plan_memory
 from planner.errors import PlanError
 from planner.memory.plan import Refused
@@ -20,6 +21,7 @@ from planner.speed.load import LoadModel
 
 # Of the dense peak, in a whole cycle of a request: kernels reach .6, and answers take time too.
 _MOST_FOR_PROMPTS: Final = 0.5
+_LEFT: Final = 0.95  # of a card's memory, by its driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def measured(row: SpeedRow) -> Measured | Missed:
     assert row.tpot is not None
     try:
         card = card_in(row.model, row.quant)
-        memory = plan_memory(card, _rig(row.rig), row.settings, vllm=row.release)
+        memory = _plan(card, _rig(row.rig), row)
         load = LoadModel.of(memory, row.workload, legacy=row.legacy)
     except Refused as error:
         return Missed(row, f"refused: {error}")
@@ -108,9 +110,29 @@ def _prompts_share(measured: Measured, ttft: float) -> float:
     return float(running * least / cycle)
 
 
+def _plan(card: ModelCard, rig: Rig, row: SpeedRow) -> MemoryPlan:
+    """The plan of a row; where vLLM as published refuses, of what comes nearest.
+
+    People patch what they measure: other cache types, experts spread where slices do not divide.
+    """
+    plain = replace(row.settings, kv_cache_dtype="auto")
+    ways = (row.settings, plain, replace(plain, enable_expert_parallel=True))
+    for settings in ways:
+        try:
+            return plan_memory(card, rig, settings, vllm=row.release)
+        except Refused as error:
+            refused = error
+    raise refused
+
+
 @cache
 def _rig(text: str) -> Rig:
-    return find_rig(text)
+    """The rig; with most of the memory on the box where what drivers leave of it is not known."""
+    rig = find_rig(text)
+    memory = rig.smallest.gpu.memory
+    if rig.smallest.total_bytes is None and memory.nominal_gb is not None:
+        return find_rig(f"{text}:{_LEFT * memory.nominal_gb:.1f}GiB")
+    return rig
 
 
 def tpot(measured: Measured, constants: Constants | None = None) -> float:

@@ -39,6 +39,9 @@ def main() -> None:
     launches = str(ROOT / "tests" / "data" / "launches.jsonl")
     scored = answer("launch_accuracy", launches, "--leave-one-source-out", "--markdown")
     text = between(text, "launches", scored)
+    speeds = ("speed_accuracy", str(ROOT / "tests" / "data" / "measurements.jsonl"), "--markdown")
+    text = between(text, "speed", answer(*speeds))
+    text = between(text, "speed-left-out", answer(*speeds, "--leave-one-source-out"))
     README.write_text(text, "utf-8")
 
 
