@@ -28,6 +28,8 @@ _MIN_CAPABILITY = {
     "compressed-tensors": (7, 5),
     "bitsandbytes": (7, 0),
 }
+# Methods that compute in 16 bit alone (get_supported_act_dtypes).
+_SIXTEEN_BIT_ONLY = ("awq", "gptq", "fp8")
 _WITHOUT_NVFP4 = (Platform.CPU, Platform.XPU)
 
 
@@ -288,4 +290,6 @@ def _dtype(card: ModelCard, device: DeviceFacts, config: ResolvedConfig) -> str 
         return f"{card.model_type} overflows in float16; use --dtype bfloat16 or float32"
     if config.dtype == "bfloat16" and device.capability is not None and device.capability < (8, 0):
         return "bfloat16 needs compute capability 8.0; use --dtype half"
+    if config.dtype == "float32" and card.quantization in _SIXTEEN_BIT_ONLY:
+        return f"float32 is not supported with {card.quantization} weights"
     return None

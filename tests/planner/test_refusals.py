@@ -166,3 +166,11 @@ def test_an_architecture_that_vllm_does_not_have() -> None:
 def test_a_refused_launch_never_starts_however_much_memory_there_is() -> None:
     verdict = plan(rig="b200", max_model_len=40961).starts
     assert (verdict.ok, verdict.answer.value, verdict.chance_of_refusal) == (False, "no", 1.0)
+
+
+def test_models_that_need_float32_have_none_in_awq() -> None:
+    """Gemma 2 overflows in float16, which is all that a T4 has beside float32."""
+    refused = plan("hugging-quants/gemma-2-9b-it-AWQ-INT4", "t4", max_model_len=2048).refusals
+    assert "float32 is not supported with awq weights" in [each.reason for each in refused]
+    taken = plan("hugging-quants/gemma-2-9b-it-AWQ-INT4", "3090", max_model_len=2048).refusals
+    assert taken == ()
