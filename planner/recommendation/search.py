@@ -132,11 +132,24 @@ def _candidates(
     others = [each for each in results if isinstance(each, Settled) and each.sure]
     found = [Candidate(variant, each) for each in (best, *(o for o in others if o is not best))]
     pace = requirements.min_tokens_per_second or 0.0
+    found = [one for one in found if _in_time(one.settled)]
+    if not found:
+        return Rejected(variant, "slower than the latency targets")
     fast = [one for one in found if one.settled.speed is None or one.pace >= pace]
     if not fast:
         quickest = max(one.pace for one in found)
         return Rejected(variant, f"{quickest:.0f} tokens/s for each user, fewer than {pace:g}")
     return fast
+
+
+def _in_time(settled: Settled) -> bool:
+    """Whether the expected times keep the targets of the load, as far as they are predicted."""
+    speed = settled.speed
+    if speed is None:
+        return True
+    load = speed.workload
+    pairs = ((speed.ttft, load.ttft_target), (speed.tpot, load.tpot_target))
+    return all(time is None or target is None or time.value <= target for time, target in pairs)
 
 
 def _choose(candidates: Iterable[Candidate], requirements: Requirements) -> Candidate | None:

@@ -162,6 +162,18 @@ def test_who_is_too_slow_is_rejected_with_its_speed() -> None:
     assert re.fullmatch(r"\d+ tokens/s for each user, fewer than 30", slow[0].reason)
 
 
+def test_latency_targets_are_kept() -> None:
+    """70B in FP8 on one A100 takes about 50 ms a token; 4 bits are faster than 40 ms."""
+    load = Workload(1024, 384, tpot_target=0.04)
+    wanted = Requirements(load, "chat", objective=Objective.BALANCED)
+    answer = search(bundled(LLAMA), find_rig("a100-80gb"), wanted, RELEASE)
+    assert answer.pick is not None
+    assert answer.pick.settled.speed is not None
+    assert answer.pick.settled.speed.tpot.value <= 0.04
+    slow = [r.reason for r in answer.rejected if r.variant.weight_format == "fp8"]
+    assert slow == ["slower than the latency targets"]
+
+
 def test_a_rejection_names_what_is_needed_and_what_there_is() -> None:
     """70.55e9 x 2 bytes are 131.4 GiB; with 5 GiB for the cache of 16,384 tokens of 327,680 bytes
     and some for graphs and activations. 92 % of 79.25 GiB are 72.9."""
