@@ -82,7 +82,7 @@ def _read(command: str) -> _Signature:
     for parameter in node.args.args if node is not None else ():
         annotation = parameter.annotation
         if isinstance(annotation, ast.Name):  # one that several parameters share
-            annotation = module.annotations.get(annotation.id)
+            annotation = module.annotation(annotation.id)
         if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
             continue
         kind, call = annotation.slice.elts
@@ -103,6 +103,13 @@ class _Module:
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     annotations: dict[str, ast.expr] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)  # from which of our modules
+
+    def annotation(self, name: str) -> ast.expr | None:
+        """What an annotation of that name stands for, here or where it is imported from."""
+        if name in self.annotations or name not in self.imported:
+            return self.annotations.get(name)
+        return _module(self.imported[name]).annotations.get(name)
 
 
 def _module(name: str) -> _Module:
@@ -110,6 +117,9 @@ def _module(name: str) -> _Module:
     for node in ast.parse((_CLI / f"{name}.py").read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found.annotations[node.targets[0].id] = node.value
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("planner.cli."):
+            module = (node.module or "").rpartition(".")[2]
+            found.imported |= {each.name: module for each in node.names}
         elif isinstance(node, ast.FunctionDef):
             found.functions[node.name] = node
             for each in node.decorator_list:  # @group.command("name")
