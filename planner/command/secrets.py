@@ -26,7 +26,7 @@ def redacted(text: str) -> str:
 
 
 # Keys of the Hub and of servers like OpenAI's, and what stands before @ in a URL.
-_SHAPES: Final = (r"\bhf_\w{16,}", r"\bsk-[\w-]{16,}", r"(?P<scheme>\w+://)[^\s/@'\"]+@")
+_SHAPES: Final = (r"\bhf_\w{16,}", r"\bsk-[\w-]{16,}", r"(?P<scheme>\b\w{1,16}://)[^\s/@'\"]+@")
 _SHORTEST: Final = 8  # a shorter value is no key, and may be a part of anything
 
 
