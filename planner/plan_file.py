@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from planner.command.parse import ServeCommand
 from planner.command.secrets import is_secret
 from planner.engine.releases import find_release
 from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
 from planner.errors import PlanError
 from planner.files import write_file
 from planner.settings import Settings
+
+if TYPE_CHECKING:
+    from planner.command.parse import ServeCommand
 
 _FORMAT: Final = 1
 _LARGEST_FILE: Final = 1_000_000
@@ -71,6 +73,8 @@ def read_plan(path: Path) -> Settings:
 
 def as_command(settings: Settings, release: str | None = None) -> ServeCommand:
     """The launch that settings stand for, on the release given or their own."""
+    from planner.command.parse import ServeCommand
+
     planned = find_release(release or settings.vllm)
     return ServeCommand(settings.model, settings.config, planned, (), settings.environ)
 

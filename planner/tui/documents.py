@@ -5,32 +5,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual.app import App
 
 from planner.errors import PlanError
 from planner.files import write_file
-from planner.launch.facts import LaunchFacts
 from planner.plan_file import write_plan
 from planner.tui.background import Running, in_background
-from planner.tui.dropped import (
-    Dropped,
-    OpenedLog,
-    OpenedPlan,
-    Pasted,
-    read_dropped,
-    read_path,
-    settings_of,
-)
-from planner.tui.screens.confirm import ConfirmScreen
-from planner.tui.screens.diagnosis import DiagnosisScreen
-from planner.tui.screens.paste import PasteScreen
-from planner.tui.screens.path import PathScreen
 from planner.tui.screens.plan import PlanScreen
 from planner.tui.show import plain
 from planner.tui.widgets.command import CommandPanel
 from planner.tui.widgets.knob_list import WRONG_INPUT
+
+if TYPE_CHECKING:  # most of it is needed for nothing but opening, and takes time to import
+    from planner.launch.facts import LaunchFacts
+    from planner.tui.dropped import Dropped, Pasted
 
 _USUAL_NAME: Final = "plan.yaml"
 # Names for a format of the command; other formats are YAML.
@@ -51,11 +41,10 @@ class Documents:
             self._try(self._write_plan, self._plan.path, force=True)
             return
 
-        def named(path: str | None) -> None:
-            if path is not None:
-                self._ask_to_write(Path(path).expanduser(), self._write_plan)
+        def named(path: Path) -> None:
+            self._ask_to_write(path, self._write_plan)
 
-        self._app.push_screen(PathScreen("Save the plan", _USUAL_NAME), named)
+        self._ask_path("Save the plan", _USUAL_NAME, named)
 
     def _write_plan(self, path: Path, force: bool) -> None:
         write_plan(path, self._plan.settings, force=force)
@@ -71,6 +60,8 @@ class Documents:
         def answered(yes: bool | None) -> None:
             if yes:
                 self._try(write, path, force=True)
+
+        from planner.tui.screens.confirm import ConfirmScreen
 
         question = f"{path} exists. Overwrite it?"
         self._app.push_screen(ConfirmScreen(question, "overwrite"), answered)
@@ -92,28 +83,33 @@ class Documents:
             self._app.notify("There is no command to save", severity="warning")
             return
 
-        def named(path: str | None) -> None:
-            if path is not None:
-                self._ask_to_write(Path(path).expanduser(), partial(self._write, text))
+        def named(path: Path) -> None:
+            self._ask_to_write(path, partial(self._write, text))
 
         name = _FILES.get(panel.format, f"{panel.format}.yaml")
-        self._app.push_screen(PathScreen("Save the command", name), named)
+        self._ask_path("Save the command", name, named)
 
     def _write(self, text: str, path: Path, force: bool) -> None:
         write_file(path, text if text.endswith("\n") else f"{text}\n", force=force)
 
     def open(self) -> None:
         """Ask for a plan file or a log, and open it."""
-
-        def named(path: str | None) -> None:
-            if path is not None:
-                self._read_path(Path(path).expanduser())
-
         start = str(self._plan.path or _USUAL_NAME)
-        self._app.push_screen(PathScreen("Open a plan, or a log of vLLM", start), named)
+        self._ask_path("Open a plan, or a log of vLLM", start, self._read_path)
+
+    def _ask_path(self, title: str, start: str, named: Callable[[Path], None]) -> None:
+        from planner.tui.screens.path import PathScreen
+
+        def answered(path: str | None) -> None:
+            if path is not None:
+                named(Path(path).expanduser())
+
+        self._app.push_screen(PathScreen(title, start), answered)
 
     def paste(self) -> None:
         """Ask for a command, and open it."""
+        from planner.tui.screens.paste import PasteScreen
+
         self._app.push_screen(PasteScreen(), lambda text: self.take(text or ""))
 
     def take(self, text: str) -> None:
@@ -121,16 +117,23 @@ class Documents:
         if any(isinstance(each, Running) and each.running for each in self._app.screen_stack):
             self._app.notify("A validation runs; escape ends it", severity="warning")
         elif text.strip():
+            from planner.tui.dropped import read_dropped
+
             self._plan.hint("reading …")
             settings, library = self._plan.settings, self._plan.library
             work = in_background(lambda: read_dropped(text, settings, library))
             self._app.run_worker(self._show(work), group="open", exclusive=True)
 
     def _read_path(self, path: Path) -> None:
+        from planner.tui.dropped import read_path
+
         work = in_background(lambda: read_path(path))
         self._app.run_worker(self._show(work), group="open", exclusive=True)
 
     async def _show(self, reading: Awaitable[Dropped]) -> None:
+        from planner.tui.dropped import OpenedLog, OpenedPlan, Pasted
+        from planner.tui.screens.diagnosis import DiagnosisScreen
+
         try:
             dropped = await reading
         except WRONG_INPUT as error:
@@ -159,6 +162,8 @@ class Documents:
 
     def _open_launch(self, facts: LaunchFacts | None) -> None:
         """Open the launch that a log tells of as a plan."""
+        from planner.tui.dropped import settings_of
+
         if facts is not None:
             self._plan.open(settings_of(facts, self._plan.settings))
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planner.diagnosis.remedies import Remedy
 from planner.settings import Settings
 from planner.speed.speculative_option import SpeculativeOption
+
+if TYPE_CHECKING:
+    from planner.speed.speculative_option import SpeculativeOption
 
 
 def remedied(settings: Settings, remedy: Remedy) -> Settings:

@@ -25,7 +25,6 @@ from planner.tui.history import History
 from planner.tui.library import Library
 from planner.tui.outcome import Outcome, judge, mend
 from planner.tui.remedy import remedied, speculating
-from planner.tui.screens.recommend import RecommendScreen
 from planner.tui.session import keep
 from planner.tui.show import DIM, plain
 from planner.tui.widgets.command import CommandPanel
@@ -295,6 +294,8 @@ class PlanScreen(Screen[None]):
 
     def action_recommend(self) -> None:
         """Open the ranking for this hardware."""
+        from planner.tui.screens.recommend import RecommendScreen  # not needed to plan
+
         try:
             rig = self.library.rig(self.settings.gpu)
         except HardwareError as error:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
 from planner.cli.format import gib
 from planner.errors import PlanError
 from planner.quantity import Quantity
-from planner.speed.acceptance import task_of
 from planner.speed.speculation_choice import SpeculationChoice, choose_speculation
-from planner.speed.speculative import LARGEST_BATCH
-from planner.speed.speculative_option import SpeculativeOption
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain, shorten
 from planner.tui.widgets.study import Study
+
+if TYPE_CHECKING:  # imported once an answer is asked for
+    from planner.speed.speculation_choice import SpeculationChoice
+    from planner.speed.speculative_option import SpeculativeOption
 
 _ROOMY: Final = 100  # columns from which on gains are shown for several batches
 _BESIDE_NAME: Final = 50  # columns of the others; of those for batches
@@ -23,13 +24,15 @@ _OF_A_BATCH: Final = 7
 _SHORTEST: Final = 12
 
 
-class SpeculationPanel(Study[SpeculationChoice]):
+class SpeculationPanel(Study["SpeculationChoice"]):
     """A row for each method that is known for the model, the best first."""
 
     BORDER_TITLE = "Speculation"
 
     def ask(self, outcome: Outcome) -> SpeculationChoice:
         """Judge every method."""
+        from planner.speed.acceptance import task_of
+
         if outcome.memory is None:
             raise PlanError(outcome.no_speed)
         settings = outcome.settings
@@ -69,6 +72,8 @@ class SpeculationPanel(Study[SpeculationChoice]):
 def _row(
     option: SpeculativeOption, choice: SpeculationChoice, batches: int, name: int
 ) -> tuple[tuple[str, str], ...]:
+    from planner.speed.speculative import LARGEST_BATCH
+
     assert option.gain is not None
     chosen = choice.chosen is not None and option.name == choice.chosen.name
     style = "bold" if chosen else ""
