@@ -16,7 +16,7 @@ from launch_logs import Said, cuda_log
 from test_tui_states import model
 from textual.events import Paste
 from textual.pilot import Pilot
-from tui_driver import SIZES, SMALL, Driver
+from tui_driver import SIZES, SMALL, Driver, screen_text
 
 from hardware_db import find_rig
 from planner.command.parse import read_command
@@ -155,6 +155,7 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rehearsed]]:
         installed = Installation(("vllm", "serve"), "0.33.0", False)
         return Preflight(tuple(words), check, installed, argv, (), 8123, SMALL.workload)
 
+    monkeypatch.setattr("textual.widgets.Input._toggle_cursor", lambda _: None)  # it blinks
     screen = "planner.tui.screens.validate"
     past = [PastRun(Path(f"/runs/{n}"), report(v)) for n, v in enumerate(("inside", "outside"))]
     monkeypatch.setattr(f"{screen}.prepare", prepare)
@@ -188,7 +189,10 @@ def test_a_screen_looks_as_agreed(
             await picture.script(driver)
         if name == "validation-running":
             await driver.until(lambda: "GiB in use" in driver.text("#course"))
-            await pilot.pause(0.3)
+            before = ""
+            while before != (now := screen_text(app)):
+                before = now
+                await pilot.pause(0.3)
         else:
             await driver.rest()
 
