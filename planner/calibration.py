@@ -8,7 +8,6 @@ the band was and the more of them there are, and narrow it; how far runs lie apa
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -179,6 +178,8 @@ def _class_of(release: str) -> str:
 @cache
 def formula() -> str:
     """The version of the formulas and constants that fitted values come from."""
+    import hashlib  # loads OpenSSL
+
     folder = Path(__file__).parent
     parts = [(folder / name).read_bytes() for name in _FORMULAS if (folder / name).exists()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.command.parse import ServeCommand
 
 _FORMAT: Final = 1
-_LARGEST_FILE: Final = 1_000_000
+_LARGEST_FILE: Final = 100_000
 _TEXTS: Final = ("gpu", "model", "vllm")
 _NESTED: Final = {"speculative_config": SpeculativeConfig, "eplb_config": EplbConfig}
 _TYPES: Final = {"int": int, "float": (int, float), "str": str, "bool": bool}

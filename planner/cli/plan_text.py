@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hardware_db import Rig
 from planner.cli.budget import print_budget
 from planner.cli.console import say, say_verbatim, show
 from planner.cli.format import chance, tokens_band
-from planner.cli.speculation_text import print_advice
 from planner.cli.speed_text import print_speed
 from planner.command.render import render_command
 from planner.engine.releases import Release
@@ -14,7 +15,9 @@ from planner.engine.rules import is_emulated
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settle import Settled
 from planner.speed.capacity import Aims
-from planner.speed.speculation_choice import SpeculationChoice
+
+if TYPE_CHECKING:
+    from planner.speed.speculation_choice import SpeculationChoice
 
 
 def print_header(rig: Rig, requirements: Requirements, release: Release) -> None:
@@ -87,5 +90,7 @@ def print_plan(
         table.add_row(" ".join(flag.words), flag.reason)
     show(table)
     if speculation is not None:
+        from planner.cli.speculation_text import print_advice
+
         say()
         print_advice(speculation)

@@ -8,7 +8,6 @@ from planner.cli.plan_text import print_header, print_plan
 from planner.cli.status import Status
 from planner.recommendation.rank import Choice, Recommendation
 from planner.recommendation.requirements import Objective
-from planner.recommendation.speculation import speculation_or_none
 
 
 def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
@@ -30,7 +29,11 @@ def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
     say(f"Best choice: {best.model_id}", style="bold")
     say(_why(best))
     say()
-    print_plan(best.settled, speculation_or_none(best.settled, recommendation.requirements))
+    print_plan(best.settled)
+    say(
+        f"\nWhether drafting pays: vplan speculate --gpu {recommendation.rig.spec} "
+        f"--model {best.model_id}"
+    )
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hardware_db import NoGpuDetected, Rig, find_rig
-from model_cards import ModelCard, open_card
+from model_cards import ModelCard
 from planner.cli.export import FORCE_HELP, FORMAT_HELP, JSON, OUTPUT_HELP, printed_to, target
 from planner.cli.speed_options import (
     Drawing,
@@ -183,7 +183,7 @@ def recommend(
         Licences.named(licence) if licence is not None else ANY_LICENCE,
     )
     rig = _rig(gpu, model, free_memory, reserve)
-    card = open_card(model, revision=revision, offline=offline) if model is not None else None
+    card = _card(model, revision, offline=offline) if model is not None else None
     if max_price is not None and (card is None or rig is not None):
         raise PlanError("--max-price is for finding GPUs: give --model and no --gpu")
     if card is not None and not requirements.licences.allow(card.license):
@@ -271,6 +271,12 @@ def _answer(question: _Question, *, as_json: bool) -> int:
     limit, everything = question.limit, question.everything
     found = rank(rig, requirements, vllm=release, limit=limit, everything=everything)
     return print_ranking(found, as_json)
+
+
+def _card(model: str, revision: str | None, *, offline: bool) -> ModelCard:
+    from model_cards import open_card  # the catalogue needs no other sources
+
+    return open_card(model, revision=revision, offline=offline)
 
 
 def _tokens(text: str | None, option: str, typical: int) -> int:

@@ -36,11 +36,7 @@ class Release:
 
     def fact(self, name: str) -> Any:
         """The value of a fact of `data/releases.json` in this release."""
-        value = None
-        for since, then in _facts()[name]:
-            if self.at_least(since):
-                value = then
-        return value
+        return _fact(self.name, name)
 
 
 @cache
@@ -56,9 +52,15 @@ def read_data(name: str) -> Any:
     return json.loads((Path(__file__).parent / "data" / name).read_text("utf-8"))
 
 
-def _facts() -> dict[str, list[list[Any]]]:
-    facts: dict[str, list[list[Any]]] = read_data("releases.json")["facts"]
-    return facts
+@cache
+def _fact(release: str, name: str) -> Any:
+    """The value of the newest entry that is no newer than the release."""
+    entries: list[list[Any]] = read_data("releases.json")["facts"][name]
+    value = None
+    for since, then in entries:
+        if release_key(release) >= release_key(since):
+            value = then
+    return value
 
 
 def known_releases() -> tuple[str, ...]:
