@@ -51,7 +51,7 @@ _SERVED: Final = frozenset(field.name for field in fields(Served))
 def presentable(line: str) -> str:
     """A line of a log without colours, and without tokens and keys that are in it."""
     text = _COLOUR.sub("", line[:_LONGEST_LINE])
-    return _API_KEY.sub("***", _TOKEN.sub("***", text)).rstrip()
+    return _API_KEY.sub("'***'", _TOKEN.sub("***", text)).rstrip()
 
 
 class LogReader:

@@ -269,7 +269,7 @@ class PlanScreen(Screen[None]):
     def action_copy(self) -> None:
         """Copy the command, in the format that is shown."""
         text = self.query_one(CommandPanel).text
-        if text is None:
+        if self.outcome is None or text is None:  # panels keep what was there
             self.notify("There is no command to copy", severity="warning")
             return
         self.app.copy_to_clipboard(text)

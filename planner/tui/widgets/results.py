@@ -98,6 +98,8 @@ class Results(ScrollableContainer, can_focus=False):
         if self._seeks:
             self._seeks = False
             self.set_timer(_DRAWN, self._bring_into_sight)
+        # A panel that comes back as large as it was is told of no resize.
+        self.call_after_refresh(self.query_one(f"#tab-{shown}", Panel).redraw)
         self.call_after_refresh(self.post_message, self.TabShown())
 
     def _bring_into_sight(self) -> None:

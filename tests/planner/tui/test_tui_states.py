@@ -50,7 +50,7 @@ STATES = {
     "writing": State(SMALL, ("down", "down", "down", "9", "x"), ("is no vLLM version",)),
     "picking": State(SMALL, ("m", "g", "p", "t"), ("openai/gpt-oss", "enter picks")),
     "picking-a-gpu": State(SMALL, ("g", *"2x3090"), ("2xrtx-3090", "23.56")),
-    "recommend": State(SMALL, ("r",), ("Recommend", "tier", "quality", "open as a plan")),
+    "recommend": State(SMALL, ("r",), ("Recommend", "tier", "quality", "⏎ open")),
     "help": State(SMALL, ("question_mark",), ("Keys", "turn it one step")),
     "paste": State(SMALL, ("p",), ("Paste a command",)),
     "why": State(SMALL, ("w",), ("Terms of the budget", "exact")),
