@@ -94,14 +94,14 @@ def frugal_settings(
 ) -> Iterator[Iterator[Settings]]:
     """Ever more frugal settings than `config`.
 
-    Each with the largest batches, then the smallest, which tells whether any works, then the rest.
+    Each with the smallest batch first, which tells whether any works, then from the largest down.
     """
     concurrency = requirements.workload.concurrency
     limits: list[int | None] = [None]
     if config.max_num_seqs is None:
         fewer = {limit for limit in (*_SEQUENCE_LIMITS, concurrency) if limit >= concurrency}
-        largest, *rest = sorted(fewer, reverse=True)
-        limits = [None, largest, *rest[-1:], *rest[:-1]]
+        smallest, *rest = sorted(fewer)
+        limits = [smallest, None, *reversed(rest)]
     default = float(release.fact("gpu_memory_utilization"))
     raised = (
         config.gpu_memory_utilization is None
