@@ -86,7 +86,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except TyperException as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "vplan"
-        fail(f"{error.format_message().strip().rstrip('.')}. See {path} --help.")
+        said = error.format_message().strip().rstrip(".")
+        fail(f"{said}{'' if said.endswith('?') else '.'} See {path} --help.")
         return Status.BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return 130
