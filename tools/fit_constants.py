@@ -129,6 +129,17 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
             known=1,
         ),
     ),
+    "recurrent_prefill_bytes": (
+        Range(
+            "0.8.5",
+            148.4,
+            1.0,
+            "a token and feature of the hidden size on a rank, not profiled: 2.9 GiB above the "
+            "budget at 8,192 tokens and 2,560 features, Qwen3.6-27B on two RTX 5090 "
+            "(noonghunna/club-3090@4a29ab5, models/qwen3.6-27b)",
+            known=1,
+        ),
+    ),
     "wsl_gib": (
         Range(
             "0.8.5",

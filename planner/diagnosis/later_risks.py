@@ -21,10 +21,6 @@ from planner.memory.plan import MemoryPlan
 _LARGE: Final = 0.05
 # Of the host's memory; the rest is the system's and the server's own.
 _PINNABLE: Final = 0.8
-# An unprofiled peak of prefill that was seen: its size, the step, and the hidden size on a rank.
-_SEEN_BYTES: Final = 2.9 * GIB
-_SEEN_TOKENS: Final = 8192
-_SEEN_WIDTH: Final = 5120 / 2
 
 
 def later_risks(memory: MemoryPlan) -> Iterator[Finding]:
@@ -102,16 +98,13 @@ def _sampling(memory: MemoryPlan) -> Iterator[Finding]:
 
 
 def _recurrent_prefill(memory: MemoryPlan) -> Iterator[Finding]:
-    """The profile run skips what recurrent layers need to read a long prompt.
-
-    Seen once: 2.9 GiB above the budget of each of two RTX 5090 at 8,192 tokens a step with a 27B
-    hybrid (noonghunna/club-3090@4a29ab5, models/qwen3.6-27b).
-    """
+    """The profile run skips what recurrent layers need to read a long prompt."""
     if not memory.card.states:
         return
     config = memory.config
-    width = memory.card.hidden_size / config.given.tensor_parallel_size
-    size = _SEEN_BYTES * config.max_num_batched_tokens / _SEEN_TOKENS * width / _SEEN_WIDTH
+    features = memory.card.hidden_size / config.given.tensor_parallel_size
+    each = constant("recurrent_prefill_bytes", memory.release)
+    size = each.value * config.max_num_batched_tokens * features
     left = _beside_budget(memory)
     if size <= left:
         return
