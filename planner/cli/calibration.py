@@ -34,7 +34,7 @@ def list_runs(as_json: _Json = False) -> None:
     """List the runs, and what they come to for the next plan."""
     runs = _store().runs()
     if as_json:
-        from planner.launch.calibration_report import CalibrationReport
+        from planner.report.calibration import CalibrationReport
 
         print_json(CalibrationReport.of(runs))
         return

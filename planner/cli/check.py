@@ -144,7 +144,7 @@ def check(
         drawing = Drawing(plot, force)
         drawing.of(result.memory, workload.within(result.memory.config.max_model_len), aims)
     if as_json:
-        from planner.diagnosis.report import CheckReport
+        from planner.report.check import CheckReport
 
         print_json(CheckReport.of(result, serving=serving))
     else:
@@ -187,7 +187,7 @@ def _check_together(
     running = [read_command([text], vllm_version) for text in others]
     together = check_together(parsed, running, rig, offline=offline)
     if as_json:
-        from planner.diagnosis.report import CheckReport
+        from planner.report.check import CheckReport
 
         print_json(CheckReport.beside_others(together))
     else:

@@ -76,7 +76,7 @@ def compare(
             sides.append(_model_or_gpu(text, gpu, model, requirements, vllm_version, offline))
     found = compare_plans(sides[0], sides[1])
     if as_json:
-        from planner.comparison_report import ComparisonReport
+        from planner.report.comparison import ComparisonReport
 
         print_json(ComparisonReport.of(found))
     else:

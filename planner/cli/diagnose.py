@@ -48,7 +48,7 @@ def diagnose(
         raise PlanError(f"{log}: no line of a vLLM start is in it")
     tried, why_not = _fixes(facts, gpu)
     if as_json:
-        from planner.launch.log_report import DiagnosisReport
+        from planner.report.launch_log import DiagnosisReport
 
         print_json(DiagnosisReport.of(launches, tried))
     else:

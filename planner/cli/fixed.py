@@ -23,7 +23,7 @@ def put_out_fixed(command: ServeCommand, rig: Rig, wanted: Target | None, *, off
     """Print the corrected command, or write it in a format; the exit status is its verdict."""
     fixed = fix_command(command, rig, offline=offline)
     if wanted is not None and wanted.format == JSON:
-        from planner.diagnosis.report import CheckReport
+        from planner.report.check import CheckReport
 
         with printed_to(wanted):
             print_json(CheckReport.of(fixed.check, fixed))

@@ -38,7 +38,7 @@ def gpus(
     if selection != GpuSelection():
         found = selection.select(_named(name))
     if as_json:
-        from planner.report import GpuReport, GpusReport
+        from planner.report.hardware import GpuReport, GpusReport
 
         print_json(GpusReport(gpus=[GpuReport.of(gpu) for gpu in found]))
     elif name is not None and len(found) == 1 and selection == GpuSelection():

@@ -39,7 +39,7 @@ def print_model_on_rig(
     if isinstance(found.named, Unfit):
         alternatives = find_alternatives(card, rig, requirements, release)
     if as_json:
-        from planner.recommendation.report import model_on_rig_report
+        from planner.report.model_on_rig import model_on_rig_report
 
         print_json(model_on_rig_report(found, rig, release, alternatives, aims))
         return _status(found)

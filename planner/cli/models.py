@@ -123,7 +123,7 @@ def _kept() -> dict[str, ModelCard]:
 
 
 def _print_json(cards: list[ModelCard]) -> None:
-    from planner.report import ModelReport, ModelsReport
+    from planner.report.models import ModelReport, ModelsReport
 
     print_json(ModelsReport(models=[ModelReport.of(card) for card in cards]))
 

@@ -41,9 +41,9 @@ def search(
     others = [each for each in bundled if each.id.lower() not in seen]
     found = [*online, *others[:limit]]
     if as_json:
-        from planner.report import FoundReport, SearchReport
+        from planner.report.models import FoundReport, SearchReport
 
-        models = [FoundReport.of(each) for each in found]
+        models = [FoundReport.like(each) for each in found]
         print_json(SearchReport(models=models, problem=problem))
     elif found:
         _print(found)

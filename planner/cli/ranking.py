@@ -13,7 +13,7 @@ from planner.recommendation.requirements import Objective
 def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
     """The ranking and the best plan; the exit status."""
     if as_json:
-        from planner.report import RankingReport
+        from planner.report.ranking import RankingReport
 
         print_json(RankingReport.of(recommendation))
         return Status.YES if recommendation.choices else Status.NO

@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from planner.errors import PlanError
 
+# Of each: its module in planner.report, and the class there.
+_REPORTS: Final = {
+    "ranking": ("ranking", "RankingReport"),
+    "model-on-rig": ("model_on_rig", "ModelOnRigReport"),
+    "rigs": ("rigs", "RigsReport"),
+    "gpus": ("hardware", "GpusReport"),
+    "models": ("models", "ModelsReport"),
+    "search": ("models", "SearchReport"),
+    "placing": ("placing", "PlacingReport"),
+    "comparison": ("comparison", "ComparisonReport"),
+    "check": ("check", "CheckReport"),
+    "diagnosis": ("launch_log", "DiagnosisReport"),
+    "validation": ("validation", "ValidationReport"),
+    "calibration": ("calibration", "CalibrationReport"),
+    "speculation": ("speculation", "SpeculationReport"),
+}
+
 
 def schema(
     report: Annotated[
         str | None,
-        typer.Argument(
-            help="ranking, model-on-rig, placing, rigs, comparison, check, diagnosis, validation, "
-            "calibration, gpus, models, search or speculation; else all."
-        ),
+        typer.Argument(help=f"One of {', '.join(_REPORTS)}; else all."),
     ] = None,
 ) -> None:
     """Print the JSON Schema of the output of --json."""
     import json
+    from importlib import import_module
 
     from pydantic import BaseModel
 
-    from planner.comparison_report import ComparisonReport
-    from planner.diagnosis.report import CheckReport
-    from planner.launch.calibration_report import CalibrationReport
-    from planner.launch.log_report import DiagnosisReport
-    from planner.launch.report import ValidationReport
-    from planner.recommendation.report import ModelSearchReport, PlacingReport
-    from planner.report import REPORTS
-    from planner.speculation_report import SpeculationReport
-
-    reports: dict[str, type[BaseModel]] = {
-        **REPORTS,
-        "model-on-rig": ModelSearchReport,
-        "placing": PlacingReport,
-        "comparison": ComparisonReport,
-        "check": CheckReport,
-        "diagnosis": DiagnosisReport,
-        "validation": ValidationReport,
-        "calibration": CalibrationReport,
-        "speculation": SpeculationReport,
-    }
-    if report is not None and report not in reports:
-        raise PlanError(f"Unknown report {report!r}; one of {', '.join(reports)}")
-    names = [report] if report is not None else list(reports)
-    schemas = {name: reports[name].model_json_schema() for name in names}
+    if report is not None and report not in _REPORTS:
+        raise PlanError(f"Unknown report {report!r}; one of {', '.join(_REPORTS)}")
+    schemas = {}
+    for name in [report] if report is not None else _REPORTS:
+        module, printed = _REPORTS[name]
+        model: type[BaseModel] = getattr(import_module(f"planner.report.{module}"), printed)
+        schemas[name] = model.model_json_schema()
     print(json.dumps(schemas[report] if report is not None else schemas, indent=2))

@@ -86,7 +86,7 @@ def speculate(
         return print_model_on_rig(card, rig, requirements, release, as_json)
     choice = choose_speculation(result.memory, workload, task=kind, temperature=temperature)
     if as_json:
-        from planner.speculation_report import SpeculationReport
+        from planner.report.speculation import SpeculationReport
 
         print_json(SpeculationReport.of(choice, requirements, temperature))
     else:

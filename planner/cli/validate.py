@@ -18,10 +18,10 @@ from planner.workload import USE_CASES
 if TYPE_CHECKING:
     from model_cards import ModelCard
     from planner.launch.preflight import Preflight
-    from planner.launch.report import ValidationReport
     from planner.launch.tries import Try
     from planner.launch.validation import Validation
     from planner.recommendation.requirements import Requirements
+    from planner.report.validation import ValidationReport
     from planner.workload import Workload
 
 _STATUS: Final = {
@@ -161,7 +161,7 @@ def validate_command(words: Sequence[str], workload: Workload | None, options: O
     from planner.cli.validation_text import announce, print_run, progress, refuse
     from planner.launch.preflight import prepare
     from planner.launch.progress import ignore
-    from planner.launch.report import new_folder
+    from planner.launch.run_files import new_folder
     from planner.launch.tries import tries
     from planner.launch.validation import validate as run_validation
 
@@ -228,7 +228,8 @@ def _attached(url: str, words: Sequence[str], workload: Workload | None, options
     from planner.launch.attach import attach, validate_attached
     from planner.launch.markdown import verdict_line
     from planner.launch.progress import ignore
-    from planner.launch.report import ValidationReport, new_folder
+    from planner.launch.run_files import new_folder
+    from planner.report.validation import ValidationReport
 
     key = os.environ.get("VLLM_API_KEY", "")
     preflight, client = attach(url, key, words, options.gpu, workload=workload)
@@ -256,7 +257,7 @@ def _kept_in_mind(run: Validation) -> None:
     """Its files, and what it taught: without a store the report is there all the same."""
     from planner.calibration_store import StoreError
     from planner.launch.history import remember
-    from planner.launch.report import write_files
+    from planner.launch.run_files import write_files
 
     write_files(run)
     try:
@@ -266,8 +267,7 @@ def _kept_in_mind(run: Validation) -> None:
 
 
 def _report(run: Validation, done: Sequence[Try]) -> ValidationReport:
-    from planner.launch.report import ValidationReport
-    from planner.launch.report_parts import try_reports
+    from planner.report.validation import ValidationReport, try_reports
 
     report = ValidationReport.of(run)
     return report.model_copy(update={"tries": try_reports(done)}) if len(done) > 1 else report

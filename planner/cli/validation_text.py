@@ -23,7 +23,7 @@ _COLOURS: Final = {"inside": "green", "outside": "yellow", "failed": "red"}
 def refuse(preflight: Preflight, *, as_json: bool) -> int:
     """What is wrong with a command; nothing was started. The exit status."""
     if as_json:
-        from planner.diagnosis.report import CheckReport
+        from planner.report.check import CheckReport
 
         print_json(CheckReport.of(preflight.check))
     else:

@@ -21,14 +21,16 @@ def print_rigs_for(
     """The rigs that serve a model, for no more than a price an hour; the exit status."""
     choices = cheapest_rigs(card, requirements, release, usd_per_hour=usd_per_hour)
     if as_json:
-        from planner.report import ModelReport, RigsReport, rig_choice_report, workload_report
+        from planner.report.models import ModelReport
+        from planner.report.rigs import RigChoiceReport, RigsReport
+        from planner.report.workload import WorkloadReport
 
         print_json(
             RigsReport(
                 vllm=release.name,
                 model=ModelReport.of(card),
-                workload=workload_report(requirements),
-                rigs=[rig_choice_report(choice) for choice in choices],
+                workload=WorkloadReport.of(requirements),
+                rigs=[RigChoiceReport.of(choice) for choice in choices],
             )
         )
         return Status.YES if choices else Status.NO

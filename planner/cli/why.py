@@ -19,7 +19,7 @@ def print_why(
     found = placing(model_id, rig, requirements, release)
     status = Status.YES if found.choice is not None else Status.NO
     if as_json:
-        from planner.recommendation.report import PlacingReport
+        from planner.report.placing import PlacingReport
 
         print_json(PlacingReport.of(found))
         return status

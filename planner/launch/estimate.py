@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from planner.launch.report import ValidationReport
 from planner.memory.plan import MemoryPlan
+from planner.report.validation import ValidationReport
 
 # Seconds, a low and a high figure each, of vLLM 0.32 on this project's machines and as published:
 # imports and the engine's processes; compilation and graphs; weights from a disk, a second a GB.

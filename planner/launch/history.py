@@ -9,9 +9,9 @@ from pathlib import Path
 from planner import calibration
 from planner.calibration import Observation, Term
 from planner.calibration_store import CalibrationStore, Run
-from planner.launch.report import REPORT, ValidationReport, launches_folder
-from planner.launch.report_parts import ObservationReport
+from planner.launch.run_files import REPORT, launches_folder
 from planner.launch.validation import Validation
+from planner.report.validation import ObservationReport, ValidationReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ From a program, in a thread of its own if it must not wait:
         ...
 
 `prepare` is in planner.launch.preflight, `new_folder`, `write_files` and
-`ValidationReport.of(run)` in planner.launch.report, `past_runs` and
+`ValidationReport.of(run)` in planner.report.validation, `past_runs` and
 `remember` in planner.launch.history. Whatever
 ends `validate`, an error of the observer too, the server and all its processes have ended with it.
 """

@@ -10,8 +10,9 @@ from planner.calibration_store import StoreError
 from planner.launch.history import remember
 from planner.launch.preflight import Preflight
 from planner.launch.progress import Event
-from planner.launch.report import ValidationReport, new_folder, write_files
+from planner.launch.run_files import new_folder, write_files
 from planner.launch.validation import validate
+from planner.report.validation import ValidationReport
 from planner.tui.background import in_background
 
 

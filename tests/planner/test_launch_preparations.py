@@ -20,8 +20,8 @@ from planner.launch import download
 from planner.launch.download import Download, about_download
 from planner.launch.estimate import start_time
 from planner.launch.progress import Event, InUse
-from planner.launch.report import ValidationReport
 from planner.launch.usage import Usage, Watch, meter
+from planner.report.validation import ValidationReport
 
 GIB = 2**30
 

@@ -33,7 +33,7 @@ from planner.launch.metrics import parse_metrics
 from planner.launch.preflight import prepare
 from planner.launch.probe import Probe
 from planner.launch.progress import Asking, Cancelled, Logged, Reached
-from planner.launch.report import new_folder
+from planner.launch.run_files import new_folder
 from planner.launch.terms import Term, Unit, compare
 from planner.launch.validation import validate
 from planner.quantity import Basis, Quantity

@@ -22,7 +22,7 @@ from planner.launch.history import PastRun, past_runs
 from planner.launch.log import presentable
 from planner.launch.preflight import Preflight, prepare
 from planner.launch.progress import Cancelled, Logged, Reached
-from planner.launch.report import ValidationReport
+from planner.report.validation import ValidationReport
 from planner.tui.background import in_background
 from planner.tui.show import DIM, plain
 from planner.tui.validation_run import ValidationRun

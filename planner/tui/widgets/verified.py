@@ -6,10 +6,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.launch.markdown import row
-from planner.launch.report import ValidationReport
-from planner.launch.report_parts import TermReport
 from planner.launch.terms import Term, Unit
 from planner.quantity import Basis, Quantity
+from planner.report.validation import TermReport, ValidationReport
 from planner.tui.show import DIM, columns, plain
 
 SIGNS = {

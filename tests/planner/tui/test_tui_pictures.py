@@ -26,14 +26,14 @@ from planner.launch.facts import Failure, FailureKind, Milestone
 from planner.launch.history import PastRun
 from planner.launch.installation import Installation
 from planner.launch.log import read_log
-from planner.launch.log_report import FailureReport, LaunchFactsReport
 from planner.launch.preflight import Preflight
 from planner.launch.progress import Event, InUse, Logged, Reached
-from planner.launch.report import ValidationReport
-from planner.launch.report_parts import TermReport
 from planner.launch.terms import Term, Unit
 from planner.quantity import Basis, Quantity
-from planner.report import ModelReport, RigReport
+from planner.report.hardware import RigReport
+from planner.report.launch_log import FailureReport, LaunchFactsReport
+from planner.report.models import ModelReport
+from planner.report.validation import TermReport, ValidationReport
 from planner.settings import Settings
 from planner.tui.app import VplanApp
 

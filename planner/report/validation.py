@@ -1,18 +1,22 @@
-"""The parts of a validation's report."""
+"""What `vplan validate --json` prints, and report.json of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
 
+from pydantic import Field
+
 from planner.calibration import Observation
 from planner.launch.load import LevelResult
 from planner.launch.metrics import Speculation
-from planner.launch.request import Completion
 from planner.launch.terms import Term
 from planner.launch.tries import Try
-from planner.launch.usage import Usage
-from planner.report import QuantityReport, StrictModel
+from planner.launch.validation import Validation
+from planner.report.base import QuantityReport, StrictModel
+from planner.report.hardware import RigReport
+from planner.report.launch_log import FailureReport, LaunchFactsReport
+from planner.report.models import ModelReport
 
 
 class TermReport(StrictModel):
@@ -45,16 +49,6 @@ class CompletionReport(StrictModel):
     output_tokens: int
     ttft: float
     tpot: float | None
-
-    @classmethod
-    def of(cls, completion: Completion) -> CompletionReport:
-        """From the library's."""
-        return cls(
-            prompt_tokens=completion.prompt_tokens,
-            output_tokens=completion.output_tokens,
-            ttft=completion.ttft,
-            tpot=completion.tpot,
-        )
 
 
 class LevelReport(StrictModel):
@@ -90,7 +84,7 @@ class LevelReport(StrictModel):
         )
 
 
-class SpeculationReport(StrictModel):
+class DraftCountersReport(StrictModel):
     """Counters of speculative decoding over all requests."""
 
     drafts: int
@@ -100,7 +94,7 @@ class SpeculationReport(StrictModel):
     acceptance_rates: list[float]
 
     @classmethod
-    def of(cls, speculation: Speculation) -> SpeculationReport:
+    def of(cls, speculation: Speculation) -> DraftCountersReport:
         """From the library's."""
         return cls(
             drafts=speculation.drafts,
@@ -171,13 +165,65 @@ class UsageReport(StrictModel):
     mean_watts: float | None
     peak_watts: float | None
 
+
+class ValidationReport(StrictModel):
+    """`vplan validate --json`, and report.json of a run."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["validation"] = "validation"
+    vllm: str
+    began: str
+    command: str
+    rig: RigReport
+    model: ModelReport
+    verdict: Literal["inside", "outside", "failed"]
+    ready_seconds: float | None
+    terms: list[TermReport]
+    completions: list[CompletionReport]
+    facts: LaunchFactsReport
+    failure: FailureReport | None
+    kept: KeptReport | None
+    folder: str
+    usage: UsageReport | None = None
+    levels: list[LevelReport] = Field(default_factory=list)
+    speculation: DraftCountersReport | None = None
+    tries: list[TryReport] = Field(default_factory=list, description="with --retry: all of them")
+    uid: str = ""
+    gpu: str = ""
+    observations: list[ObservationReport] = Field(default_factory=list)
+
     @classmethod
-    def of(cls, usage: Usage) -> UsageReport:
+    def of(cls, run: Validation) -> ValidationReport:
         """From the library's."""
+        check = run.preflight.check
+        answers = run.probe.completions if run.probe is not None else ()
+        kept = run.kept
         return cls(
-            before=usage.before,
-            peak=usage.peak,
-            after=usage.after,
-            mean_watts=usage.mean_watts,
-            peak_watts=usage.peak_watts,
+            vllm=run.preflight.installation.release,
+            began=run.began.isoformat(timespec="seconds"),
+            command=run.preflight.shown(),
+            rig=RigReport.of(check.rig),
+            model=ModelReport.of(check.card),
+            verdict=run.verdict.value,
+            ready_seconds=run.ready_seconds,
+            terms=[TermReport.of(term) for term in run.terms],
+            completions=[CompletionReport.like(answer) for answer in answers],
+            facts=LaunchFactsReport.of(run.facts),
+            failure=FailureReport.of(run.failure) if run.failure is not None else None,
+            kept=(
+                KeptReport(pid=kept.pid, url=kept.url, key_file=str(kept.key_file))
+                if kept is not None
+                else None
+            ),
+            folder=str(run.folder),
+            usage=UsageReport.like(run.usage),
+            levels=[LevelReport.of(each) for each in run.probe.levels] if run.probe else [],
+            speculation=(
+                DraftCountersReport.of(run.probe.speculation)
+                if run.probe is not None and run.probe.speculation is not None
+                else None
+            ),
+            uid=run.uid,
+            gpu=check.rig.smallest.gpu.slug,
+            observations=[ObservationReport.of(seen) for seen in run.observations],
         )

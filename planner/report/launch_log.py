@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from planner.diagnosis.report import RemedyReport
 from planner.launch.explain import explain
 from planner.launch.facts import Failure, LaunchFacts, RankFacts, Served
 from planner.launch.fixes import Fixes
-from planner.report import StrictModel
+from planner.report.base import StrictModel
+from planner.report.findings import RemedyReport
 
 
 class FailureReport(StrictModel):

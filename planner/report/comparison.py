@@ -7,14 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from planner.comparison import Comparison, Side
-from planner.report import (
-    MemoryReport,
-    ModelReport,
-    QuantityReport,
-    RigReport,
-    SpeedReport,
-    StrictModel,
-)
+from planner.report.base import QuantityReport, StrictModel
+from planner.report.hardware import RigReport
+from planner.report.memory import MemoryReport
+from planner.report.models import ModelReport
+from planner.report.speed import SpeedReport
 
 
 class SideReport(StrictModel):
@@ -89,8 +86,5 @@ class ComparisonReport(StrictModel):
             one=SideReport.of(found.one),
             other=SideReport.of(found.other),
             rows=rows,
-            differences=[
-                DifferenceReport(setting=each.setting, one=each.one, other=each.other)
-                for each in found.differences
-            ],
+            differences=[DifferenceReport.like(each) for each in found.differences],
         )

@@ -7,60 +7,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from planner.command.render import render_command
 from planner.diagnosis.check import Check
 from planner.diagnosis.fix import Fixed
-from planner.diagnosis.remedies import Remedy
 from planner.diagnosis.together import Together
-from planner.findings import Finding
 from planner.memory.plan import MemoryPlan
-from planner.report import (
-    MemoryReport,
-    ModelReport,
-    QuantityReport,
-    RigReport,
-    ServingReport,
-    StrictModel,
-)
+from planner.report.base import QuantityReport, StrictModel
+from planner.report.findings import FindingReport, RemedyReport
+from planner.report.hardware import RigReport
+from planner.report.memory import MemoryReport
+from planner.report.models import ModelReport
+from planner.report.speed import ServingReport
 from planner.speed.capacity import Serving
-
-
-class FindingReport(StrictModel):
-    """What is wrong, or worth knowing."""
-
-    code: str
-    severity: Literal["error", "warning", "info"]
-    text: str
-    fix: str | None
-
-    @classmethod
-    def of(cls, finding: Finding) -> FindingReport:
-        """From the library's."""
-        return cls(
-            code=finding.code,
-            severity=finding.severity.value,
-            text=finding.text,
-            fix=finding.fix,
-        )
-
-
-class RemedyReport(StrictModel):
-    """A change after which it starts."""
-
-    change: str
-    command: list[str]
-    kv_tokens: QuantityReport
-    max_concurrency: QuantityReport
-
-    @classmethod
-    def of(cls, remedy: Remedy) -> RemedyReport:
-        """From the library's."""
-        return cls(
-            change=remedy.change,
-            command=render_command(remedy.memory).argv,
-            kv_tokens=QuantityReport.of(remedy.memory.kv_tokens),
-            max_concurrency=QuantityReport.of(remedy.memory.max_concurrency),
-        )
 
 
 class NeighbourReport(StrictModel):

@@ -8,17 +8,37 @@ from pydantic import Field
 
 from planner.command.render import render_command
 from planner.recommendation.requirements import Requirements
-from planner.report import (
-    ModelReport,
-    QuantityReport,
-    RigReport,
-    SpeculationAdvice,
-    StrictModel,
-    WorkloadReport,
-    workload_report,
-)
+from planner.report.base import QuantityReport, StrictModel
+from planner.report.hardware import RigReport
+from planner.report.models import ModelReport
+from planner.report.workload import WorkloadReport
 from planner.speed.speculation_choice import SpeculationChoice
 from planner.speed.speculative_option import SpeculativeOption
+
+
+class SpeculationAdvice(StrictModel):
+    """Whether speculative decoding would pay for a plan; `vplan speculate` compares all methods."""
+
+    pays: bool
+    reason: str
+    method: str | None
+    speculative_config: dict[str, Any] | None
+    speedup: QuantityReport | None
+    break_even_batch: int | None = Field(description="the largest that is no slower with it")
+
+    @classmethod
+    def of(cls, choice: SpeculationChoice) -> SpeculationAdvice:
+        """From the library's choice."""
+        chosen = choice.chosen
+        gain = chosen.gain if chosen is not None else None
+        return cls(
+            pays=chosen is not None,
+            reason=choice.reason,
+            method=chosen.kind if chosen is not None else None,
+            speculative_config=chosen.config.settings() if chosen is not None else None,
+            speedup=QuantityReport.of(gain) if gain is not None else None,
+            break_even_batch=chosen.break_even if chosen is not None else None,
+        )
 
 
 class GainReport(StrictModel):
@@ -114,7 +134,7 @@ class SpeculationReport(StrictModel):
             vllm=plain.release.name,
             rig=RigReport.of(plain.rig),
             model=ModelReport.of(plain.card),
-            workload=workload_report(requirements),
+            workload=WorkloadReport.of(requirements),
             task=choice.task,
             temperature=temperature,
             kv_tokens=QuantityReport.of(plain.kv_tokens),

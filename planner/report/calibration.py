@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from planner.calibration_store import Run
-from planner.launch.report_parts import ObservationReport
-from planner.report import StrictModel
+from planner.report.base import StrictModel
+from planner.report.validation import ObservationReport
 
 
 class RunReport(StrictModel):
