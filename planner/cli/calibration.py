@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.console import fail, print_json, say, say_item, show
+from planner.cli.options import AsJson
 from planner.errors import PlanError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ calibration = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _store() -> CalibrationStore:
@@ -30,7 +30,7 @@ def _store() -> CalibrationStore:
 
 
 @calibration.command("list")
-def list_runs(as_json: _Json = False) -> None:
+def list_runs(as_json: AsJson = False) -> None:
     """List the runs, and what they come to for the next plan."""
     runs = _store().runs()
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,20 +10,26 @@ import typer
 
 from hardware_db import Rig, find_rig
 from planner.cli.console import fail, print_json, say
+from planner.cli.drawing import Drawing
 from planner.cli.export import FORCE_HELP, FORMAT_HELP, OUTPUT_HELP, target
-from planner.cli.speed_options import (
-    Drawing,
+from planner.cli.options import (
+    AsJson,
+    Concurrency,
+    FreeMemory,
+    Gpu,
     MaxTpot,
     MaxTtft,
+    Offline,
     Plot,
     PricePerHour,
     RequestRate,
+    Reserve,
     SharedPrefix,
+    asked_load,
 )
 from planner.cli.status import Status
 from planner.errors import PlanError
 from planner.speed.capacity import Aims
-from planner.workload import token_count, use_case_workload
 
 if TYPE_CHECKING:
     from planner.command.parse import ServeCommand
@@ -37,18 +42,9 @@ def check(
         list[str] | None,
         typer.Argument(help='The command after "--", or as one quoted text; "-" reads it.'),
     ] = None,
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu", "-g", help="The hardware, as recommend takes it.", show_default="auto"
-        ),
-    ] = None,
-    free_memory: Annotated[
-        str | None, typer.Option(help='What is free on each GPU, for example "21GiB".')
-    ] = None,
-    reserve: Annotated[
-        str | None, typer.Option(help='What to leave for other programs on each GPU: "1GiB".')
-    ] = None,
+    gpu: Gpu = None,
+    free_memory: FreeMemory = None,
+    reserve: Reserve = None,
     beside: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,9 +59,7 @@ def check(
     plan: Annotated[
         Path | None, typer.Option(help="A plan file of vplan tui, instead of a command.")
     ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", "-n", help="Requests at the same time, for its speed.")
-    ] = 1,
+    concurrency: Concurrency = None,
     prompt_tokens: Annotated[
         str | None, typer.Option(help="Prompt length, for its speed.", show_default="1024")
     ] = None,
@@ -78,8 +72,8 @@ def check(
     shared_prefix: SharedPrefix = 0.0,
     price_per_hour: PricePerHour = None,
     plot: Plot = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    offline: Offline = False,
+    as_json: AsJson = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Print the corrected command, what changed and why.")
     ] = False,
@@ -105,13 +99,7 @@ def check(
     if not fix and (format is not None or output is not None or (force and plot is None)):
         raise PlanError("--format, -o and --force are about the command that --fix makes")
     wanted = target(format, output, force=force and plot is None, as_json=as_json)
-    typical = use_case_workload("chat", concurrency)
-    workload = replace(
-        typical,
-        prompt_tokens=_tokens(prompt_tokens, "--prompt-tokens", typical.prompt_tokens),
-        output_tokens=_tokens(output_tokens, "--output-tokens", typical.output_tokens),
-        shared_prefix=shared_prefix,
-    )
+    workload = asked_load("chat", concurrency, prompt_tokens, output_tokens, shared_prefix)
     aims = Aims(request_rate, max_ttft, max_tpot, price_per_hour)
     aims.on(workload)  # values that make no sense are refused here
     if plan is None:
@@ -154,10 +142,6 @@ def check(
             print_serving(serving, aims)
         _complain(result.answer.value)
     return _STATUS[result.answer.value]
-
-
-def _tokens(text: str | None, option: str, typical: int) -> int:
-    return typical if text is None else token_count(text, option)
 
 
 def _read(words: list[str], release: str | None) -> ServeCommand:

@@ -11,6 +11,17 @@ from hardware_db import Rig, find_rig
 from model_cards import open_card
 from planner.cli.comparison_text import change, shown
 from planner.cli.console import fail, print_json, say, say_item, show
+from planner.cli.options import (
+    AsJson,
+    Concurrency,
+    Context,
+    Gpu,
+    Offline,
+    UseCase,
+    VllmVersion,
+    asked_context,
+    asked_load,
+)
 from planner.cli.status import Status
 from planner.comparison import (
     Comparison,
@@ -23,7 +34,6 @@ from planner.engine.releases import find_release
 from planner.errors import PlanError
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
-from planner.workload import USE_CASES, token_count, use_case_workload
 
 _RELEASE: Final = re.compile(r"v?\d+\.\d+(\.\d+)*(\.?(rc|dev|post)\d+)*")
 _COMMAND: Final = re.compile(r"(^|\s)(vllm\s+serve|vllm\.entrypoints|(docker|podman)\s+run)\b")
@@ -32,35 +42,24 @@ _COMMAND: Final = re.compile(r"(^|\s)(vllm\s+serve|vllm\.entrypoints|(docker|pod
 def compare(
     one: Annotated[str, typer.Argument(help="A model, a GPU, a vLLM release, or a command.")],
     other: Annotated[str, typer.Argument(help="What to compare it with, of the same kind.")],
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", "-g", help="The hardware, as recommend takes it.")
-    ] = None,
+    gpu: Gpu = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="The model, to compare GPUs or releases.")
     ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", "-c", help="Tokens one request may grow to.")
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", "-n", help="Requests at the same time.")
-    ] = 1,
-    use_case: Annotated[
-        str, typer.Option("--use-case", "-u", help=f"One of {', '.join(USE_CASES)}.")
-    ] = "chat",
-    vllm_version: Annotated[
-        str | None,
-        typer.Option(help="The vLLM release; the installed one, else the newest known."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    context: Context = None,
+    concurrency: Concurrency = None,
+    use_case: UseCase = None,
+    vllm_version: VllmVersion = None,
+    offline: Offline = False,
+    as_json: AsJson = False,
 ) -> int:
     """Put two plans side by side.
 
     Two models or two commands on --gpu, two GPUs for --model, or two vLLM releases for --model on
     --gpu. Exit status: 0 both start, 1 one does not, 3 one may not.
     """
-    length = token_count(context, "--context") if context is not None else None
-    requirements = Requirements(use_case_workload(use_case, concurrency), use_case, length)
+    load = asked_load(use_case, concurrency)
+    requirements = Requirements(load, use_case or "chat", asked_context(context))
     sides = []
     for text in (one, other):
         if _COMMAND.search(text):

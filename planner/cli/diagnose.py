@@ -8,6 +8,7 @@ import typer
 
 from planner.cli.console import console, fail, print_json, say, say_item, show
 from planner.cli.format import count, gib, seconds
+from planner.cli.options import AsJson
 from planner.cli.status import Status
 from planner.errors import PlanError
 
@@ -32,7 +33,7 @@ def diagnose(
             "of this machine if it is left out.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Read a log of vLLM: what happened, where the memory went, what failed and why.
 

@@ -10,6 +10,7 @@ from hardware_db import Gpu, UnknownGpu, all_gpus, find_gpu
 from hardware_db.selection import SORTS, GpuSelection
 from planner.cli.console import print_json, say, show
 from planner.cli.format import gib
+from planner.cli.options import AsJson
 
 
 def gpus(
@@ -24,7 +25,7 @@ def gpus(
         str | None, typer.Option(help='At least this compute capability: "8.9", "sm_90".')
     ] = None,
     sort: Annotated[str, typer.Option(help=f"By {', '.join(SORTS)}.")] = "name",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the GPUs vplan knows, or show one with its sources."""
     selection = GpuSelection.of(

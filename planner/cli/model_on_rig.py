@@ -5,10 +5,10 @@ from __future__ import annotations
 from hardware_db import Rig
 from model_cards import ModelCard
 from planner.cli.console import fail, print_json, say, say_item
+from planner.cli.drawing import Drawing
 from planner.cli.format import chance, gib, gib_band, short_band
 from planner.cli.plan_text import print_header, print_plan
 from planner.cli.reasons import print_reasons
-from planner.cli.speed_options import Drawing
 from planner.cli.status import Status
 from planner.engine.releases import Release
 from planner.errors import PlanError

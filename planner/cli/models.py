@@ -17,6 +17,7 @@ from model_cards.sources.bundled import entries, find_entry, open_bundled
 from model_cards.sources.local import looks_like_path
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, short_count
+from planner.cli.options import AsJson, Offline
 
 _FULL: Final = "32bit"
 
@@ -47,8 +48,8 @@ def models(
     revision: Annotated[
         str | None, typer.Option(help="A branch, tag or commit of the model to show.")
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    offline: Offline = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the known models, or show what a checkpoint holds.
 

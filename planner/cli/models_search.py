@@ -11,6 +11,7 @@ from model_cards.sources.hub_cache import is_offline
 from model_cards.sources.search import Found, search_bundled, search_hub
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import short_count
+from planner.cli.options import AsJson, Offline
 from planner.cli.status import Status
 from planner.errors import PlanError
 
@@ -18,8 +19,8 @@ from planner.errors import PlanError
 def search(
     text: Annotated[str, typer.Argument(help='Words of its name: "qwen3 awq".')],
     limit: Annotated[int, typer.Option(help="How many to show of each source.")] = 20,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    offline: Offline = False,
+    as_json: AsJson = False,
 ) -> int:
     """Find models, among the bundled ones and on the Hub.
 

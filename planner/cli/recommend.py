@@ -10,15 +10,28 @@ import typer
 
 from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard
+from planner.cli.drawing import Drawing
 from planner.cli.export import FORCE_HELP, FORMAT_HELP, JSON, OUTPUT_HELP, printed_to, target
-from planner.cli.speed_options import (
-    Drawing,
+from planner.cli.options import (
+    AsJson,
+    Concurrency,
+    Context,
+    FreeMemory,
+    Gpu,
     MaxTpot,
     MaxTtft,
+    Offline,
+    OutputTokens,
     Plot,
     PricePerHour,
+    PromptTokens,
     RequestRate,
+    Reserve,
     SharedPrefix,
+    UseCase,
+    VllmVersion,
+    asked_context,
+    asked_load,
 )
 from planner.cli.status import Status
 from planner.engine.releases import Release, find_release
@@ -27,43 +40,19 @@ from planner.recommendation.licences import ANY_LICENCE, Licences
 from planner.recommendation.rank import recommend as rank
 from planner.recommendation.requirements import Objective, Requirements
 from planner.speed.capacity import Aims
-from planner.workload import USE_CASES, Workload, token_count, use_case_workload
 
 
 def recommend(
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu",
-            "-g",
-            help='The hardware: "4090", "2x3090+nvlink", "8xh100-sxm", "2x8xh100-sxm" (nodes x '
-            'GPUs), "custom:23.5GiB@1008,bf16=165,cc=8.9", "cpu", or "auto" (detect).',
-        ),
-    ] = None,
+    gpu: Gpu = None,
     model: Annotated[
         str | None,
         typer.Option("--model", "-m", help="A Hub id or a folder; all known models if left out."),
     ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option("--context", "-c", help="Tokens one request may grow to: 16384, 32k, 1m."),
-    ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", "-n", help="Requests at the same time.", show_default="1"),
-    ] = None,
-    use_case: Annotated[
-        str | None,
-        typer.Option(
-            "--use-case", "-u", help=f"One of {', '.join(USE_CASES)}.", show_default="chat"
-        ),
-    ] = None,
-    prompt_tokens: Annotated[
-        str | None, typer.Option(help="Prompt length, instead of the use case's.")
-    ] = None,
-    output_tokens: Annotated[
-        str | None, typer.Option(help="Answer length, instead of the use case's.")
-    ] = None,
+    context: Context = None,
+    concurrency: Concurrency = None,
+    use_case: UseCase = None,
+    prompt_tokens: PromptTokens = None,
+    output_tokens: OutputTokens = None,
     optimize: Annotated[
         str | None,
         typer.Option(
@@ -85,19 +74,12 @@ def recommend(
     max_price: Annotated[
         float | None, typer.Option(help="US dollars an hour, where vplan is to find the GPUs.")
     ] = None,
-    free_memory: Annotated[
-        str | None, typer.Option(help='What is free on each GPU, for example "21GiB".')
-    ] = None,
-    reserve: Annotated[
-        str | None, typer.Option(help='What to leave for other programs on each GPU: "1GiB".')
-    ] = None,
+    free_memory: FreeMemory = None,
+    reserve: Reserve = None,
     nodes: Annotated[
         int, typer.Option(help="Machines of that kind that there are, if --model needs several.")
     ] = 1,
-    vllm_version: Annotated[
-        str | None,
-        typer.Option(help="The vLLM release; the installed one, else the newest known."),
-    ] = None,
+    vllm_version: VllmVersion = None,
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -125,12 +107,12 @@ def recommend(
     why: Annotated[
         str | None, typer.Option("--why", help="Say why a model is not in the ranking, or where.")
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
+    offline: Offline = False,
     validate: Annotated[
         bool,
         typer.Option("--validate", help="Then launch it here for a moment: see vplan validate."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     format: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help=OUTPUT_HELP)] = None,
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
@@ -141,7 +123,7 @@ def recommend(
     and --model: the settings for that model. With --model alone: on this machine's GPUs, or if
     there are none, which GPU it needs.
     """
-    length = token_count(context, "--context") if context is not None else None
+    length = asked_context(context)
     only_plot = plot is not None and output is None
     wanted = target(format, output, force=force and not only_plot, as_json=as_json)
     if plan is not None:
@@ -153,15 +135,8 @@ def recommend(
         concurrency = file.concurrency if concurrency is None else concurrency
         length = file.context if length is None else length
     use_case = "chat" if use_case is None else use_case
-    concurrency = 1 if concurrency is None else concurrency
     release = find_release(vllm_version)
-    typical = use_case_workload(use_case, concurrency)
-    workload = Workload(
-        _tokens(prompt_tokens, "--prompt-tokens", typical.prompt_tokens),
-        _tokens(output_tokens, "--output-tokens", typical.output_tokens),
-        concurrency,
-        shared_prefix=shared_prefix,
-    )
+    workload = asked_load(use_case, concurrency, prompt_tokens, output_tokens, shared_prefix)
     aims = Aims(request_rate, max_ttft, max_tpot, price_per_hour)
     if model is None and (plot is not None or aims != Aims()):
         raise PlanError(
@@ -277,10 +252,6 @@ def _card(model: str, revision: str | None, *, offline: bool) -> ModelCard:
     from model_cards import open_card  # the catalogue needs no other sources
 
     return open_card(model, revision=revision, offline=offline)
-
-
-def _tokens(text: str | None, option: str, typical: int) -> int:
-    return typical if text is None else token_count(text, option)
 
 
 def _rig(

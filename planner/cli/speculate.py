@@ -8,22 +8,32 @@ import typer
 
 from hardware_db import find_rig
 from model_cards import open_card
+from planner.cli.options import (
+    AsJson,
+    Concurrency,
+    Context,
+    FreeMemory,
+    Gpu,
+    Offline,
+    OutputTokens,
+    PromptTokens,
+    Reserve,
+    UseCase,
+    VllmVersion,
+    asked_context,
+    asked_load,
+)
 from planner.engine.releases import find_release
 from planner.errors import PlanError
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.settle import Settled, Unfit, settle
 from planner.speed.acceptance import TASKS, check_task, task_of
-from planner.workload import USE_CASES, Workload, use_case_workload
 
 
 def speculate(
     model: Annotated[str, typer.Option("--model", "-m", help="A Hub id or a folder.")],
-    gpu: Annotated[
-        str, typer.Option("--gpu", "-g", help="The hardware, as recommend takes it.")
-    ] = "auto",
-    use_case: Annotated[
-        str, typer.Option("--use-case", "-u", help=f"One of {', '.join(USE_CASES)}.")
-    ] = "chat",
+    gpu: Gpu = None,
+    use_case: UseCase = None,
     task: Annotated[
         str | None,
         typer.Option(
@@ -31,30 +41,15 @@ def speculate(
         ),
     ] = None,
     temperature: Annotated[float, typer.Option(help="At which answers are sampled.")] = 0.0,
-    context: Annotated[
-        int | None, typer.Option("--context", "-c", help="Tokens one request may grow to.")
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", "-n", help="Requests at the same time.")
-    ] = 1,
-    prompt_tokens: Annotated[
-        int | None, typer.Option(help="Prompt length, instead of the use case's.")
-    ] = None,
-    output_tokens: Annotated[
-        int | None, typer.Option(help="Answer length, instead of the use case's.")
-    ] = None,
-    free_memory: Annotated[
-        str | None, typer.Option(help='What is free on each GPU, for example "21GiB".')
-    ] = None,
-    reserve: Annotated[
-        str | None, typer.Option(help='What to leave for other programs on each GPU: "1GiB".')
-    ] = None,
-    vllm_version: Annotated[
-        str | None,
-        typer.Option(help="The vLLM release; the installed one, else the newest known."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    context: Context = None,
+    concurrency: Concurrency = None,
+    prompt_tokens: PromptTokens = None,
+    output_tokens: OutputTokens = None,
+    free_memory: FreeMemory = None,
+    reserve: Reserve = None,
+    vllm_version: VllmVersion = None,
+    offline: Offline = False,
+    as_json: AsJson = False,
 ) -> int:
     """Compare the speculative methods of a model, and say which pays.
 
@@ -68,19 +63,15 @@ def speculate(
 
     if not 0 <= temperature <= 2:
         raise PlanError(f"the temperature must lie between 0 and 2; {temperature:g} was asked for")
+    use_case = use_case or "chat"
     kind = check_task(task) if task is not None else task_of(use_case)
     release = find_release(vllm_version)
-    typical = use_case_workload(use_case, concurrency)
-    workload = Workload(
-        prompt_tokens if prompt_tokens is not None else typical.prompt_tokens,
-        output_tokens if output_tokens is not None else typical.output_tokens,
-        concurrency,
-    )
-    requirements = Requirements(workload, use_case, context)
+    workload = asked_load(use_case, concurrency, prompt_tokens, output_tokens)
+    requirements = Requirements(workload, use_case, asked_context(context))
     card = open_card(model, offline=offline)
     if not card.converses:
         raise PlanError(f"{card.model_id} writes no text: there is nothing to draft")
-    rig = find_rig(gpu, free_memory=free_memory, reserve=reserve)
+    rig = find_rig(gpu or "auto", free_memory=free_memory, reserve=reserve)
     result: Settled | Unfit = settle(card, rig, requirements, release)
     if isinstance(result, Unfit):
         return print_model_on_rig(card, rig, requirements, release, as_json)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from hardware_db import HardwareError, find_rig
+from planner.cli.options import Gpu, Offline, VllmVersion
 from planner.cli.status import Status
 from planner.engine.releases import find_release
 from planner.errors import PlanError
@@ -27,20 +28,15 @@ def tui(
     file: Annotated[
         Path | None, typer.Argument(help="A plan file, as the TUI saves it.", show_default=False)
     ] = None,
-    gpu: Annotated[
-        str | None,
-        typer.Option("--gpu", "-g", help="The hardware to begin with, as recommend takes it."),
-    ] = None,
+    gpu: Gpu = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="The model to begin with.")
     ] = None,
-    vllm_version: Annotated[
-        str | None, typer.Option(help="The vLLM release; the installed one, else the newest.")
-    ] = None,
+    vllm_version: VllmVersion = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, not where the last session ended.")
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the Hub.")] = False,
+    offline: Offline = False,
 ) -> int:
     """Plan by turning knobs, in a terminal.
 

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from planner.cli.console import fail, print_json
+from planner.cli.options import (
+    AsJson,
+    Context,
+    OutputTokens,
+    PromptTokens,
+    UseCase,
+    asked_context,
+    asked_load,
+)
 from planner.cli.status import Status
 from planner.errors import PlanError
-from planner.workload import USE_CASES
 
 if TYPE_CHECKING:
     from model_cards import ModelCard
@@ -73,22 +81,14 @@ def validate(
             'all vllm/vllm-openai:v0.19.1".'
         ),
     ] = None,
-    context: Annotated[
-        int | None, typer.Option("--context", "-c", help="With --model: tokens of a request.")
-    ] = None,
+    context: Context = None,
     concurrency: Annotated[
         int | None,
         typer.Option("--concurrency", "-n", help="Requests at the same time; 8 if left out."),
     ] = None,
-    use_case: Annotated[
-        str, typer.Option("--use-case", "-u", help=f"Lengths of: {', '.join(USE_CASES)}.")
-    ] = "chat",
-    prompt_tokens: Annotated[
-        int | None, typer.Option(help="Prompt length, instead of the use case's.")
-    ] = None,
-    output_tokens: Annotated[
-        int | None, typer.Option(help="Answer length, instead of the use case's.")
-    ] = None,
+    use_case: UseCase = None,
+    prompt_tokens: PromptTokens = None,
+    output_tokens: OutputTokens = None,
     requests: Annotated[
         int | None,
         typer.Option(min=0, help="Requests to send at each level of concurrency; 0: no load."),
@@ -105,7 +105,7 @@ def validate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Validate a launch: vplan validate -- vllm serve MODEL --option value ...
 
@@ -134,7 +134,8 @@ def validate(
         from model_cards import open_card
         from planner.recommendation.requirements import Requirements
 
-        needs = Requirements(workload or _typical(use_case), use_case, context)
+        load = workload or asked_load(use_case, None)
+        needs = Requirements(load, use_case or "chat", asked_context(context))
         return validate_model(open_card(model), needs, options, words)
     if not words:
         raise PlanError("give a command: vplan validate -- vllm serve MODEL ...; or --model MODEL")
@@ -274,22 +275,17 @@ def _report(run: Validation, done: Sequence[Try]) -> ValidationReport:
 
 
 def _workload(
-    use_case: str, concurrency: int | None, prompt_tokens: int | None, output_tokens: int | None
+    use_case: str | None,
+    concurrency: int | None,
+    prompt_tokens: str | None,
+    output_tokens: str | None,
 ) -> Workload | None:
     """What was asked for; None for what is usual."""
-    from planner.workload import Workload
-
-    typical = _typical(use_case)
-    if use_case == "chat" and (concurrency, prompt_tokens, output_tokens) == (None, None, None):
+    if (use_case or "chat", concurrency, prompt_tokens, output_tokens) == (
+        "chat",
+        None,
+        None,
+        None,
+    ):
         return None
-    return Workload(
-        prompt_tokens if prompt_tokens is not None else typical.prompt_tokens,
-        output_tokens if output_tokens is not None else typical.output_tokens,
-        concurrency if concurrency is not None else 1,
-    )
-
-
-def _typical(use_case: str) -> Workload:
-    from planner.workload import use_case_workload
-
-    return use_case_workload(use_case)
+    return asked_load(use_case, concurrency, prompt_tokens, output_tokens)

@@ -51,6 +51,13 @@ def test_json_says_the_same(vplan_here: Vplan) -> None:
     assert [gain["batch"] for gain in chosen["speedups"]] == [1, 4, 16, 64]
 
 
+def test_lengths_as_recommend_takes_them(vplan_here: Vplan) -> None:
+    asked = ("--context", "8k", "--prompt-tokens", "2k", "--output-tokens", "1k")
+    printed = json.loads(vplan_here("speculate", *QWEN, *asked, "--json").out)
+    load = printed["workload"]
+    assert (load["context"], load["prompt_tokens"], load["output_tokens"]) == (8192, 2048, 1024)
+
+
 def test_none_that_pays(vplan_here: Vplan) -> None:
     run = vplan_here("speculate", *FULL)
     assert run.status == 1
@@ -65,6 +72,7 @@ def test_none_that_pays(vplan_here: Vplan) -> None:
     [
         ((*QWEN, "--task", "poetry"), "Unknown task 'poetry'; one of chat, code"),
         ((*QWEN, "--temperature", "5"), "between 0 and 2"),
+        ((*QWEN, "--context", "long"), "no number of tokens"),
         (("--gpu", "4090", "--model", "BAAI/bge-m3"), "nothing to draft"),
         (
             (
