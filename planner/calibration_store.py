@@ -18,6 +18,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from planner.calibration import Calibration, Lesson, Observation, Term, store_path
+from planner.command.secrets import redacted
 from planner.errors import PlanError
 
 _VERSION: Final = 1
@@ -243,7 +244,7 @@ def _select(base: sqlite3.Connection) -> Iterator[Run]:
 
 
 def exported(runs: Iterable[Run]) -> str:
-    """Runs as JSON, for another machine."""
+    """Runs as JSON, for another machine, without secrets."""
     rows = [
         {
             "uid": run.uid, "began": run.began, "gpu": run.gpu, "release": run.release,
@@ -256,7 +257,8 @@ def exported(runs: Iterable[Run]) -> str:
         }
         for run in runs
     ]  # fmt: skip
-    return json.dumps({"kind": "calibration", "schema_version": _VERSION, "runs": rows}, indent=2)
+    content = {"kind": "calibration", "schema_version": _VERSION, "runs": rows}
+    return redacted(json.dumps(content, indent=2))
 
 
 def imported(text: str, source: str) -> list[Run]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from planner.command.secrets import is_secret
+from planner.command.secrets import is_secret, redacted
 from planner.engine.releases import find_release
 from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
 from planner.errors import PlanError
@@ -29,7 +29,7 @@ def write_plan(path: Path, settings: Settings, *, force: bool = False) -> None:
 
 
 def plan_text(settings: Settings) -> str:
-    """The settings as YAML."""
+    """The settings as YAML, without secrets."""
     import yaml
 
     given = {
@@ -48,7 +48,7 @@ def plan_text(settings: Settings) -> str:
         "environment": {k: v for k, v in settings.environ if not is_secret(k)},
     }
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    return text
+    return redacted(text)
 
 
 def read_plan(path: Path) -> Settings:

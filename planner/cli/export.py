@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from planner.cli.console import say_verbatim
+from planner.cli.console import fail, say_verbatim
 from planner.command.exports import FORMATS
+from planner.command.secrets import STARS
 from planner.errors import PlanError
 
 JSON: Final = "json"
@@ -30,6 +31,8 @@ class Target:
 
     def write(self, text: str) -> None:
         """Put a text out. Raises `PlanError` where the file cannot be written."""
+        if self.format != JSON and STARS in text:
+            fail(f"a key of the command is not written: {STARS} stands for it")
         if self.path is None:
             sys.stdout.write(text)
             return

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from planner.command.config_file import read_words
+from planner.command.secrets import STARS, is_secret
 from planner.command.values import as_json, convert, merged, nested
 from planner.engine.flags import accepts_flag
 from planner.engine.options import (
@@ -60,7 +61,10 @@ class Given:
 
     @property
     def written(self) -> str:
-        """As it was written, for a line of text."""
+        """As it was written, for a line of text; a secret as stars."""
+        name, equals, _ = self.word.partition("=")
+        if is_secret(name):
+            return f"{name}{equals or ' '}{STARS}" if self.values else name
         return shlex.join((self.word, *(v for v in self.values if f"={v}" not in self.word)))
 
 

@@ -12,7 +12,7 @@ from hardware_db import find_rig
 from planner.command.arguments import read_arguments
 from planner.command.invocation import read_invocation, split_text
 from planner.command.parse import read_command
-from planner.command.secrets import is_secret
+from planner.command.secrets import STARS, is_secret, redacted
 from planner.diagnosis.check import Check, check_command
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
@@ -60,10 +60,10 @@ class Preflight:
     def shown(self) -> str:
         """The command for a shell, without secrets."""
         assigned = [
-            f"{name}={'***' if is_secret(name) else shlex.quote(value)}"
+            f"{name}={STARS if is_secret(name) else shlex.quote(value)}"
             for name, value in self.environ
         ]
-        return " ".join([*assigned, shlex.join(self.argv)])
+        return redacted(" ".join([*assigned, shlex.join(self.argv)]))
 
 
 def prepare(

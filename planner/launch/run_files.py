@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from planner.command.secrets import redacted
 from planner.files import write_file
 from planner.launch.markdown import markdown
 from planner.launch.validation import Validation
@@ -40,8 +41,8 @@ def new_folder(model: str) -> Path:
 
 
 def write_files(run: Validation) -> None:
-    """report.json and report.md beside the log; each whole or not at all."""
+    """report.json and report.md beside the log, without secrets; each whole or not at all."""
     report = ValidationReport.of(run)
     text = json.dumps(report.model_dump(mode="json"), indent=2) + "\n"
-    write_file(run.folder / REPORT, text, force=True)
-    write_file(run.folder / "report.md", markdown(run), force=True)
+    write_file(run.folder / REPORT, redacted(text), force=True)
+    write_file(run.folder / "report.md", redacted(markdown(run)), force=True)

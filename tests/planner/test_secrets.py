@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from program import Run
 
 from model_cards.sources import user_catalogue
+from planner.calibration_store import Run as CalibratedRun
+from planner.calibration_store import exported
 from planner.cli.app import run
 from planner.command.exports import FORMATS
 from planner.command.parse import read_command
-from planner.command.secrets import _pattern, redacted
+from planner.command.secrets import _pattern, is_secret, redacted
+from planner.launch.log_arguments import option_words
 from planner.plan_file import read_plan, write_plan
 from planner.settings import Settings
 
 TOKEN = "hf_NeverShowThisToken0123456789"
 KEY = "sk-NeverShowThisKey0123456789"
 PASSWORD = "NeverShowThisPassword99"
-SECRETS = (TOKEN, KEY, PASSWORD)
+PLAIN = "correcthorsebattery"  # which is a key by the name that it goes by alone
+SECRETS = (TOKEN, KEY, PASSWORD, PLAIN)
 URL = f"https://me:{PASSWORD}@mirror.example"
 
 MODEL = "Qwen/Qwen3-8B"
@@ -34,6 +40,10 @@ LOG = f"""\
 (APIServer pid=1) ERROR 401 Client Error for url {URL}/x with {TOKEN}
 Traceback (most recent call last):
 ValueError: bad key {KEY} for {URL}
+(APIServer pid=1) INFO args: Namespace(model='{MODEL}', api_key=['{PLAIN}'], hf_token='{PLAIN}')
+(APIServer pid=1) INFO non-default args: {{'model_tag': '{MODEL}', 'api_key': ['{PLAIN}', 'x'], \
+'hf_token': '{PLAIN}', 'kv_transfer_config': {{'password': '{PLAIN}'}}}}
+ValueError: HF_TOKEN={PLAIN}, Authorization: Bearer {PLAIN}, {{"api_key": "{PLAIN}"}}
 """
 
 
@@ -65,6 +75,15 @@ def vplan(
     _pattern.cache_clear()
 
 
+# Options whose names, or the names inside of whose values, say that they are secret.
+WORDS = [
+    ("--api-key", PLAIN), (f"--api-key={PLAIN}",), ("--api_keys", PLAIN), (f"--apikey={PLAIN}",),
+    ("--ssl-keyfile-password", PLAIN), ("--download-dir", f"s3://me:{PASSWORD}@@bucket/x"),
+    ("--kv-transfer-config", f'{{"kv_connector_extra_config": {{"password": "{PLAIN}"}}}}'),
+    ("--hf-overrides", f'{{"api_key": "{PLAIN}", "access_tokens": ["{PLAIN}"]}}'),
+    ("--spec-method", "ngram", "--spec-tokens", "3", "--speculative-config.token", PLAIN),
+]  # fmt: skip
+
 COMMANDS = [
     (*CHECK, "--", *SERVE, "--api-key", KEY), (*CHECK, "--", *SERVE, f"--api-key={KEY}"),
     (*CHECK, "--json", "--", *SERVE, "--api-key", KEY, "--hf-token", TOKEN),
@@ -78,6 +97,13 @@ COMMANDS = [
     (*CHECK, "--", *SERVE, "--speculative-config", f'{{"api_key":"{KEY}"}}'),
     (*CHECK, "--", *SERVE, "--download-dir", f"s3://me:{PASSWORD}@bucket/x"),
     (*CHECK, "--fix", "--", *SERVE[:-1], "999999", "--api-key", KEY, "--hf-token", TOKEN),
+    *((*CHECK, *how, "--", *SERVE, *words) for how in ((), ("--json",), ("--fix", "--json"),
+                                                       ("--fix",)) for words in WORDS),
+    (*CHECK, "--fix", "--", "docker", "run", f"--env=HF_TOKEN={PLAIN}", "-e", f"PGPASSWORD={PLAIN}",
+     "vllm/vllm-openai:v0.19.1", "--model", MODEL, "--max-model-len", "4096"),
+    (*CHECK, "--beside", f"HF_TOKEN={PLAIN} vllm serve {MODEL} --api-key {PLAIN}", "--", *SERVE),
+    ("recommend", "--plan", f"{URL}/x"), ("recommend", "--plan", "plan.yaml", "--offline"),
+    ("validate", "--attach", f"http://me:{PASSWORD}@127.0.0.1:9"),
     ("recommend", "--gpu", "4090", "--offline", "--model", f"{URL}/x"),
     ("recommend", "--gpu", "4090", "--api-key", KEY), PLAN,
     ("models", f"{URL}/x"), ("models", "add", f"{URL}/x"), ("models", TOKEN, "--offline"),
@@ -88,11 +114,22 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+GIVEN = ("server.log", "plan.yaml")  # what the user wrote
+PLAN_FILE = f"""\
+vplan: 1
+gpu: "4090"
+model: {MODEL}
+vllm: 0.33.0
+settings: {{max_model_len: 4096}}
+environment: {{HF_TOKEN: {PLAIN}, VLLM_API_KEY: {PLAIN}, VLLM_USE_V1: "1"}}
+"""
+
+
 def leaks(tmp_path: Path, *texts: str) -> list[str]:
     """Where a secret is: in what was printed, or in a file."""
     found = [text for text in texts if any(secret in text for secret in SECRETS)]
     for path in tmp_path.rglob("*"):
-        if path.is_file() and path.name != "server.log":
+        if path.is_file() and path.name not in GIVEN:
             content = path.read_bytes()
             found += [str(path) for secret in SECRETS if secret.encode() in content]
     return found
@@ -103,6 +140,7 @@ def test_no_command_shows_or_writes_any(
     vplan: Callable[..., Run], tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "server.log").write_text(LOG)
+    (tmp_path / "plan.yaml").write_text(PLAN_FILE)
     said = vplan(*arguments)
     assert said.out + said.err
     assert leaks(tmp_path, said.out, said.err) == []
@@ -111,11 +149,20 @@ def test_no_command_shows_or_writes_any(
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_format_holds_any(vplan: Callable[..., Run], tmp_path: Path, name: str) -> None:
     """They name a variable or a secret of the cluster instead."""
-    for number, arguments in enumerate(((*PLAN,), (*CHECK,))):
-        rest = () if number == 0 else ("--", *SERVE, "--api-key", KEY, "--hf-token", TOKEN)
-        said = vplan(*arguments, "--format", name, "-o", f"out-{number}", *rest)
-        assert said.out + said.err or (tmp_path / f"out-{number}").exists()
+    for number, words in enumerate([(), ("--api-key", KEY, "--hf-token", TOKEN), *WORDS]):
+        arguments, rest = (CHECK, ("--", *SERVE, *words)) if words else (PLAN, ())
+        fix = ("--fix",) if words else ()
+        said = vplan(*arguments, *fix, "--format", name, "-o", f"out-{number}", *rest)
+        assert (tmp_path / f"out-{number}").exists()
         assert leaks(tmp_path, said.out, said.err) == []
+
+
+def test_what_stands_for_a_key_in_a_file_is_said(vplan: Callable[..., Run]) -> None:
+    word = f'{{"kv_role": "kv_both", "password": "{PLAIN}"}}'
+    said = vplan(*CHECK, "--fix", "--format", "ray", "--", *SERVE, "--kv-transfer-config", word)
+    assert yaml.safe_load(said.out)
+    assert said.err == "vplan: a key of the command is not written: *** stands for it\n"
+    assert vplan(*PLAN, "--format", "ray").err == ""
 
 
 def test_no_plan_file_holds_any(tmp_path: Path) -> None:
@@ -123,9 +170,18 @@ def test_no_plan_file_holds_any(tmp_path: Path) -> None:
     command = read_command([f"HF_TOKEN={TOKEN} VLLM_API_KEY={KEY} VLLM_USE_V1=1 {' '.join(SERVE)}"])
     assert dict(command.environ)["HF_TOKEN"] == TOKEN
     settings = Settings("rtx-4090", MODEL, "0.33.0", command.config, environ=command.environ)
-    write_plan(tmp_path / "plan.yaml", settings)
+    write_plan(tmp_path / "saved.yaml", settings)
     assert leaks(tmp_path) == []
-    assert dict(read_plan(tmp_path / "plan.yaml").environ) == {"VLLM_USE_V1": "1"}
+    assert dict(read_plan(tmp_path / "saved.yaml").environ) == {"VLLM_USE_V1": "1"}
+
+
+def test_no_export_of_the_calibration_holds_any() -> None:
+    command = f"HF_TOKEN={PLAIN} vllm serve s3://me:{PASSWORD}@bucket/x --served-model-name {TOKEN}"
+    run = CalibratedRun("2026-01-01", "rtx-4090", "0.33.0", MODEL, "inside", command, (), "u")
+    assert not any(secret in exported([run]) for secret in SECRETS)
+    assert json.loads(exported([run]))["runs"][0]["command"] == (
+        "HF_TOKEN=*** vllm serve s3://***@bucket/x --served-model-name ***"
+    )
 
 
 def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> None:
@@ -139,7 +195,31 @@ def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> N
     [(f"token {TOKEN}.", "token ***."), (f"'{KEY}'", "'***'"),
      (f"{URL}/x", "https://***@mirror.example/x"), ("user@host", "user@host"),
      ("hf_transfer sk-1 org/model@v2", "hf_transfer sk-1 org/model@v2"),
-     ("http://host/a@b", "http://host/a@b"), ("HF_TOKEN is not set", "HF_TOKEN is not set")],
+     ("http://host/a@b", "http://host/a@b"), ("HF_TOKEN is not set", "HF_TOKEN is not set"),
+     ("https:/me:p@ss@host", "https:/***@host"), ("HF_TOKEN=$HF_TOKEN", "HF_TOKEN=$HF_TOKEN"),
+     ("HF_TOKEN='a b' vllm", "HF_TOKEN=*** vllm"), ("VLLM_API_KEY=${X}", "VLLM_API_KEY=${X}"),
+     ("Authorization: Bearer abcdefgh.ij", "Authorization: Bearer ***"),
+     ('{"api_key": "a\\"b", "n": 1}', '{"api_key": "***", "n": 1}'),
+     (r'"{\"token\": \"a b\", \"n\": 1}"', r'"{\"token\": \"***\", \"n\": 1}"'),
+     ("{'api_key': ['a', 'b'], 'seed': 0}", "{'api_key': '***', 'seed': 0}"),
+     ("api_key=['a'], seed=0", "api_key=***, seed=0"), ("key: HF_TOKEN", "key: HF_TOKEN"),
+     ("max_num_batched_tokens=8192", "max_num_batched_tokens=8192"),
+     ('{"eos_token": "</s>", "key": "x"}', '{"eos_token": "</s>", "key": "x"}'),
+     ("num_key_value_heads=8, pad_token_id=0", "num_key_value_heads=8, pad_token_id=0")],
 )  # fmt: skip
 def test_what_is_taken_for_a_secret(text: str, shown: str) -> None:
     assert redacted(text) == shown
+
+
+def test_names_of_secrets() -> None:
+    secret = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY",
+              "AWS_ACCESS_KEY_ID", "PGPASSWORD", "MYSQL_PWD", "--api-key", "--ssl-keyfile-password",
+              "hf_token")  # fmt: skip
+    plain = ("max_num_batched_tokens", "VLLM_MAX_TOKENS_PER_EXPERT_FUSED_MOE_CHUNK", "PWD",
+             "TOKENIZERS_PARALLELISM", "num_key_value_heads", "--ssl-keyfile")  # fmt: skip
+    assert [name for name in (*secret, *plain) if is_secret(name)] == list(secret)
+
+
+def test_a_count_of_tokens_is_read_from_a_log() -> None:
+    words = option_words("{'max_num_batched_tokens': 2048, 'hf_token': 'x', 'api_key': ['y']}")
+    assert words == ("--max-num-batched-tokens", "2048")

@@ -35,14 +35,15 @@ def export(
 
     `format` is one of `FORMATS`, `command` what `render_command` makes of the plan if left out,
     `environ` the variables that the plan depends on: those that hold secrets are referred to, never
-    written. Raises `PlanError` for an unknown format and for what a format cannot express.
+    written; a secret inside of another value becomes stars. Raises `PlanError` for an unknown
+    format and for what a format cannot express.
     """
     if format not in FORMATS:
         raise PlanError(f"unknown format {format!r}: one of {', '.join(FORMATS)}")
     from planner.command.exports.deployment import Deployment
     from planner.command.render import render_command
+    from planner.command.secrets import redacted
 
     deployment = Deployment(memory, command or render_command(memory), tuple(environ))
     module = import_module(f"{__name__}.{FORMATS[format]}")
-    text: str = module.render(deployment)
-    return text
+    return redacted(module.render(deployment))

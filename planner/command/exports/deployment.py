@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.command.render import Command, Flag
-from planner.command.secrets import SECRET_OPTIONS, is_secret
+from planner.command.secrets import SECRET_OPTIONS, is_secret, redacted
 from planner.engine.images import image_of
 from planner.memory.plan import MemoryPlan
 
@@ -134,8 +134,8 @@ class Deployment:
 
     def shown(self) -> Command:
         """The command without secrets."""
-        flags = tuple(flag for flag in self.command.flags if flag.name not in SECRET_OPTIONS)
-        return replace(self.command, flags=flags)
+        flags = (_redacted(f) for f in self.command.flags if f.name not in SECRET_OPTIONS)
+        return Command(redacted(self.command.model), tuple(flags))
 
     def served(self) -> Command:
         """The command as it is run from anywhere: with absolute paths, and without secrets."""
@@ -164,6 +164,11 @@ def _draft(flag: Flag) -> str | None:
         return None
     model = json.loads(flag.value).get("model")
     return model if isinstance(model, str) else None
+
+
+def _redacted(flag: Flag) -> Flag:
+    value = redacted(flag.value) if flag.value is not None else None
+    return replace(flag, value=value, more=tuple(map(redacted, flag.more)))
 
 
 def _with_absolute_draft(flag: Flag) -> Flag:
