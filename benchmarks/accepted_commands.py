@@ -15,12 +15,12 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from launch_space import RIGS, Launch, launches, representatives
+from msgspec import Struct
 
 from hardware_db import find_rig
 from model_cards.config import Config
@@ -39,8 +39,7 @@ LACKING = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What vLLM says to one command; None where it accepts."""
 
     label: str

@@ -18,9 +18,12 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import find_gpu
 from model_cards.build import build_card
@@ -53,15 +56,14 @@ GPUS = {
 }
 RELEASE = "0.33.0"
 ON_HOST = ("ParallelEngramEmbedding",)  # classes whose tensors vLLM keeps in host memory
-_KNOWN = frozenset(f.name for f in fields(EngineConfig))
+_KNOWN = frozenset(EngineConfig.__struct_fields__)
 
 
 class NotModelledError(Exception):
     """vplan has no rule for this case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Ours(Struct, frozen=True):
     """What vplan says of a case."""
 
     refusal: Refusal | None = None

@@ -14,9 +14,10 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
@@ -36,8 +37,7 @@ _PRINTED = {"weights": 0.005, "activation": 0.005, "non_torch": 0.005, "graphs":
             "kv_cache": 0.005}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """A launch with vplan's answer."""
 
     launch: Launch

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 from launch_models import launched_card
 from launch_rows import GIB, Launch, over_releases
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig, find_rig
 from hardware_db.errors import HardwareError
@@ -21,8 +22,7 @@ from planner.quantity import Quantity
 _FEW: Final = 16  # requests at once, as people with one user set them
 
 
-@dataclass(frozen=True, slots=True)
-class Predicted:
+class Predicted(Struct, frozen=True):
     """vplan's answer to a launch; sizes in GiB, of the first pipeline stage as vLLM prints them."""
 
     chance_of_refusal: float

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner import EngineConfig
 from planner.engine.releases import release_key
@@ -57,8 +59,7 @@ _V0_RELEASE: Final = "0.9.1"  # counts as V0 did; V1 began to with it
 _V0_CHUNKS_FROM: Final = 32768  # the V0 engine runs prompts whole up to this length
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One launch: what was asked of vLLM, and what it printed. Sizes in GiB, None: not seen."""
 
     case_id: str

@@ -7,7 +7,9 @@ that vplan recommends, with and without speculative decoding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from model_cards import ModelCard
@@ -27,8 +29,7 @@ RIGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A planned launch and what it stands for."""
 
     rig: str

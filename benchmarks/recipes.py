@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from hardware_db import HardwareError, Rig, find_rig
 from model_cards.sources.bundled import find_entry, open_bundled
 from planner.command.parse import ServeCommand, read_command
@@ -60,8 +62,7 @@ FAULTS = {
 _ABOUT_HARDWARE = ("world_size", "kv_room", "free_memory", "state_blocks", "wheel", "nodes")
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """A command, and the hardware it is given for: (GPU, number of them)."""
 
     model: str

@@ -16,11 +16,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
 
+from msgspec import Struct
 from speculation_plans import Predicted, predicted_gain
 from speculation_rows import Row, read_rows, series_of
 
@@ -31,8 +31,7 @@ from planner.speed.speculative import WORTH_IT
 DEFAULT: Final = Path(__file__).parent.parent / "tests" / "data" / "acceptance.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class Extrapolation:
+class Extrapolation(Struct, frozen=True):
     """An acceptance length predicted from a smaller number of drafted tokens."""
 
     row: Row

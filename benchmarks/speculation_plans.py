@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from msgspec import Struct
 from speculation_rows import Row
 
 from hardware_db import HardwareError, Rig, find_rig
@@ -97,8 +97,7 @@ _PARALLEL_METHODS: Final = {"peagle": "eagle3", "pard": "draft_model"}
 _LONGEST: Final = 12  # drafted tokens, where a row took the best number
 
 
-@dataclass(frozen=True, slots=True)
-class Predicted:
+class Predicted(Struct, frozen=True):
     """The gain of a row, or why there is none."""
 
     gain: Quantity | None

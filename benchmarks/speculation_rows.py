@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 # Methods by the names of sources -> vplan's: the method of vLLM, with how it drafts.
 _METHODS: Final = {
@@ -36,8 +37,7 @@ _TASKS: Final = (
 _LOADS: Final = {"QPS=1": 2, "high QPS": 128}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One measurement. `method` and `task` as vplan names them, None for what it has not."""
 
     target: str

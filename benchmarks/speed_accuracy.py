@@ -13,10 +13,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
@@ -30,8 +32,7 @@ SHOWN_GROUPS: Final = ("batch-1 dense", "batch-1 MoE", "MoE under concurrency",
                        "above 64 streams")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """A row with its predicted time between tokens, in seconds."""
 
     measured: Measured

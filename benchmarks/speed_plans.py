@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from speed_cards import NoCard, card_in
 from speed_rows import SpeedRow
 
@@ -24,8 +25,7 @@ _MOST_FOR_PROMPTS: Final = 0.5
 _LEFT: Final = 0.95  # of a card's memory, by its driver
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A row with its plan. Times in seconds."""
 
     row: SpeedRow
@@ -65,8 +65,7 @@ class Measured:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """A row that cannot be predicted, and why."""
 
     row: SpeedRow

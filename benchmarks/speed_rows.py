@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from planner import EngineConfig, Workload
 from planner.engine.releases import release_key
@@ -29,8 +30,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
 _PROMPT, _ANSWER = 1024, 1024  # where a row does not say
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedRow:
+class SpeedRow(Struct, frozen=True):
     """One measured point. Times in seconds; None: not stated."""
 
     row_id: str

@@ -15,8 +15,9 @@ import re
 import resource
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 RUN = "import sys; from planner.cli import main; sys.argv[0] = 'vplan'; main()"
 YARDSTICK = "import numpy, pydantic"
@@ -30,8 +31,7 @@ MODEL = "Qwen/Qwen3-8B"
 SERVE = ("--", "vllm", "serve", MODEL, "--max-model-len", "8192")
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """A command, what it may cost, and what it must not import."""
 
     arguments: tuple[str, ...]

@@ -20,10 +20,11 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
+
+from msgspec import Struct
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "against_vllm")]
@@ -47,8 +48,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One run: what was hit with what, when, and what was wrong after it."""
 
     victim: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from hardware_db.errors import UnknownGpu, quoted
 from hardware_db.gpu import Gpu
@@ -17,8 +18,7 @@ from hardware_db.units import GIB, gib
 _NEAR_LOW, _NEAR_HIGH = 0.90, 1.07
 
 
-@dataclass(frozen=True, slots=True)
-class GpuMatch:
+class GpuMatch(Struct, frozen=True):
     """What a text was taken for."""
 
     gpu: Gpu

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 from hardware_db.cpu import CPU_FLAGS
 from hardware_db.errors import InvalidRig, quoted
@@ -12,7 +11,7 @@ from hardware_db.units import exact_size, parse_size
 
 CUSTOM_EXAMPLE = "custom:23.5GiB@1008,bf16=165,cc=8.9"
 CPU_EXAMPLE = "cpu:64GiB@80"
-_RATES = tuple(field.name for field in fields(DenseRates) if field.name != "basis")
+_RATES = tuple(name for name in DenseRates.__struct_fields__ if name != "basis")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,20})?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._()/-]{0,79}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from hardware_db.errors import NoGpuDetected, quoted
 from hardware_db.gpu import Gpu
@@ -21,8 +22,7 @@ from hardware_db.visible import Unit, visible_units
 _ADVICE = "name one with --gpu, for example --gpu 4090"
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What is asked for the rig; tests put a fake here."""
 
     nvml: Any

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from hardware_db.units import MIB
 
@@ -27,8 +28,7 @@ def nvml_total_of(usable_bytes: int) -> int:
     return round((usable_bytes + _RESERVE_BASE) / (1 - _RESERVE_PER_TOTAL))
 
 
-@dataclass(frozen=True, slots=True)
-class GpuMemory:
+class GpuMemory(Struct, frozen=True):
     """Device memory, in bytes.
 
     ``total_bytes`` is what ``torch.cuda.mem_get_info`` gives as total on Linux, which is vLLM's
@@ -99,8 +99,7 @@ _MATMUL_FIELDS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DenseRates:
+class DenseRates(Struct, frozen=True):
     """Peak dense matrix rates in TFLOP/s (int8: TOP/s), by type; None means not known.
 
     Never with sparsity. ``fp16`` and ``fp8`` may be peaks with FP16 accumulation, which vLLM's
@@ -134,8 +133,7 @@ class DenseRates:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class NvLink:
+class NvLink(Struct, frozen=True):
     """NVLink of one GPU. ``generation`` 0: the card is known to have none."""
 
     generation: int
@@ -149,8 +147,7 @@ class NvLink:
         return "bridge" in self.how
 
 
-@dataclass(frozen=True, slots=True)
-class Pcie:
+class Pcie(Struct, frozen=True):
     """The PCIe link of one GPU."""
 
     generation: int
@@ -165,8 +162,7 @@ class Pcie:
         return f"PCIe {self.generation}.0 x{self.lanes}"
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """A price seen somewhere, in US dollars; ``usd_low`` equals ``usd_high`` for one figure."""
 
     usd_low: float
@@ -178,8 +174,7 @@ class Price:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """What is known about one GPU model. None or an empty tuple means not known.
 
     For a board with several dies this is one device as torch sees it.

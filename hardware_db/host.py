@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from os import uname
+
+from msgspec import Struct
 
 from hardware_db.units import KIB
 
 
-@dataclass(frozen=True, slots=True)
-class HostMemory:
+class HostMemory(Struct, frozen=True):
     """Linux's MemTotal and MemAvailable, in bytes."""
 
     total_bytes: int

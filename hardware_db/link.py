@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from hardware_db.gpu import Gpu, Pcie
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """The link that bounds traffic among all GPUs of a node."""
 
     kind: Literal["none", "pcie", "nvlink", "fabric", "unknown"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from hardware_db.catalogue import GpuMatch, match_gpu
 from hardware_db.custom import custom_gpu
@@ -154,8 +155,8 @@ def _slice(
 
 def _scaled(rates: DenseRates, share: float) -> DenseRates:
     scaled: dict[str, float] = {}
-    for field in fields(DenseRates):
-        rate = getattr(rates, field.name)
-        if field.name != "basis" and rate is not None:
-            scaled[field.name] = rate * share
+    for name in DenseRates.__struct_fields__:
+        rate = getattr(rates, name)
+        if name != "basis" and rate is not None:
+            scaled[name] = rate * share
     return DenseRates(**scaled, basis=f"share of the SMs; {rates.basis}")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _VENDORS = ("nvidia", "geforce", "tesla", "amd", "instinct", "intel")
 # Words that say nothing about the model. "rtx" and "quadro" do: RTX 4000 Ada, RTX A4000, Quadro
@@ -29,8 +30,7 @@ _SIZE = re.compile(r"([0-9]{1,3})g(?:i?b)?")
 _GLUED = re.compile(rf"(?:{'|'.join(_VENDORS)})(.+)|(.+)(?:gpu|generation)")
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Struct, frozen=True):
     """A name taken apart."""
 
     key: str

@@ -7,15 +7,15 @@ optional: None means that NVML does not say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
+
+from msgspec import Struct
 
 from hardware_db.gpu import Pcie
 
 
-@dataclass(frozen=True, slots=True)
-class NvmlMemory:
+class NvmlMemory(Struct, frozen=True):
     """Bytes. ``reserved`` is what the driver keeps; only the v2 query tells."""
 
     total: int
@@ -23,8 +23,7 @@ class NvmlMemory:
     reserved: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class MigSlice:
+class MigSlice(Struct, frozen=True):
     """One MIG instance."""
 
     uuid: str
@@ -33,8 +32,7 @@ class MigSlice:
     sm_count: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class NvmlCard:
+class NvmlCard(Struct, frozen=True):
     """One physical card."""
 
     index: int
@@ -50,7 +48,7 @@ class NvmlCard:
     """It shares the CPU's page tables (Grace, GB10): coherent or unified memory."""
     mig: tuple[MigSlice, ...] | None
     """The instances; None if MIG is off."""
-    handle: Any = field(compare=False, default=None)
+    handle: Any = None
 
 
 def read_cards(nvml: Any) -> tuple[list[NvmlCard], list[str]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db.catalogue import fits_memory
 from hardware_db.gpu import Gpu, MemoryBasis, memory_of
@@ -12,8 +14,7 @@ from hardware_db.link import Link
 from hardware_db.units import gib
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """One GPU of a rig. Sizes in bytes; None means not known."""
 
     gpu: Gpu
@@ -31,8 +32,7 @@ class Device:
     """It is seen from Linux inside Windows, which takes a part of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rig:
+class Rig(Struct, frozen=True):
     """``nodes`` equal machines, each with ``devices`` joined by ``link``."""
 
     nodes: int
@@ -41,10 +41,20 @@ class Rig:
     link: Link
     spec: str
     """Canonical text; ``find_rig`` reads it back as the same rig (free memory aside)."""
-    notes: tuple[str, ...] = field(default=(), compare=False)
-    """What was assumed, one sentence each."""
+    notes: tuple[str, ...] = ()
+    """What was assumed, one sentence each; rigs are compared without."""
     host_memory_bytes: int | None = None
     """System memory of one node."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rig) and self._compared == other._compared
+
+    def __hash__(self) -> int:
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> tuple[object, ...]:
+        return (self.nodes, self.devices, self.link, self.spec, self.host_memory_bytes)
 
     @property
     def gpu_count(self) -> int:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db.catalogue import find_gpu, match_gpu
 from hardware_db.cpu import cpu_flags, cpu_memory
@@ -27,8 +29,7 @@ _TIMES = "[xX×*]"
 WSL_NOTE = "WSL: Windows takes some 1.3 GiB of each card before vLLM starts"
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     factors: tuple[int, ...]
     """[count], or [nodes, count], as written."""
     device: Device

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hardware_db.errors import HardwareError, quoted
 from hardware_db.gpu import Gpu
@@ -26,8 +27,7 @@ _KEYS: Final[dict[str, _Key]] = {
 SORTS: Final = ("name", *_KEYS)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSelection:
+class GpuSelection(Struct, frozen=True):
     """What is wanted of a GPU. What is not known of a card counts as not met."""
 
     vendor: str | None = None

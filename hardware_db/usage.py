@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class GpuUsage:
+
+class GpuUsage(Struct, frozen=True):
     """All the GPUs that were asked about, together."""
 
     memory_bytes: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from model_cards.architectures import Family, checkpoint_names, find_family
 from model_cards.architectures.decoder import Body, bidirectional

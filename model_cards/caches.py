@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 # `model_version` of latent vectors other than DeepSeek V2's.
 DEEPSEEK_V4: Final = "deepseek_v4"
@@ -26,8 +27,7 @@ class AttentionKind(Enum):
     CROSS = "cross-attention"
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """The attention of one layer: what it caches for every token it keeps.
 
     MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
@@ -66,8 +66,7 @@ class StateKind(Enum):
     LINEAR = "linear attention"
 
 
-@dataclass(frozen=True, slots=True)
-class RecurrentState:
+class RecurrentState(Struct, frozen=True):
     """The state of one recurrent layer: a fixed size for each request, whatever its length.
 
     A convolution remembers `conv_kernel - 1` inputs of `conv_channels` features, and of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from model_cards.caches import Attention, AttentionKind, Cache, RecurrentState
 from model_cards.config import Config
@@ -32,8 +33,7 @@ T = TypeVar("T")
 ANY_LENGTH: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One decoder layer. Layers that are the same share one object.
 
     `rotary` are the tables that only some layers use, and a stage holds only for those.
@@ -53,8 +53,7 @@ def _keeps(cache: Cache) -> bool:
     return not isinstance(cache, Attention) or cache.kind is not AttentionKind.ENCODER_ONLY
 
 
-@dataclass(frozen=True, slots=True)
-class Tower:
+class Tower(Struct, frozen=True):
     """An encoder beside the language model (vision, audio), with what projects its output.
 
     `data_parallel`: `--mm-encoder-tp-mode data` keeps it whole on every rank. Where ranks do not
@@ -68,8 +67,7 @@ class Tower:
     heads: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class Draft(Struct, frozen=True, eq=False):
     """What drafts tokens for a target: MTP layers of its checkpoint, a head, or a whole model.
 
     Its own vocabulary matrices count only where `own_embedding` or `own_lm_head` says so; else
@@ -103,8 +101,7 @@ class Draft:
         yield from (module for module in (self.embedding, self.lm_head) if module is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """That a checkpoint only drafts for another model, and which vocabulary matrices it has."""
 
     method: str
@@ -119,8 +116,7 @@ class Fidelity(Enum):
     ESTIMATED = "estimated"  # totals or a usual layout stand in for what was not seen
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where the description comes from."""
 
     kind: str  # "folder", "kept" (by the user), "cache", "hub", "bundled"
@@ -129,8 +125,7 @@ class Origin:
     revision: str | None = None  # the branch, tag or commit that was asked for, if any
 
 
-@dataclass(frozen=True, eq=False)
-class ModelCard:
+class ModelCard(Struct, frozen=True, eq=False, dict=True):
     """A model as its checkpoint describes it. Cards are compared by identity.
 
     `max_model_len` is the longest context that vLLM accepts without being overruled,
@@ -180,7 +175,7 @@ class ModelCard:
     passed_bytes: int = 0  # of a token, between pipeline stages beside its hidden states
     pooling: Pooling = NOT_POOLED
     embedding_for_drafts: bool = True  # kept on the last pipeline stage too, where drafts need it
-    built_from: tuple[Config, Facts] | None = field(default=None, repr=False)
+    built_from: tuple[Config, Facts] | None = None
 
     @property
     def tied(self) -> bool:

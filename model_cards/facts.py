@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from model_cards.config import Config
 from model_cards.inventory import Inventory
 from model_cards.pooling import PoolingFiles
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Totals, further files, and what was assumed where something was not seen."""
 
     parameters: int | None = None  # logical, as the repository's safetensors headers give it

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 # Bits of one element by safetensors dtype name.
 BITS: Final = {
@@ -34,8 +35,7 @@ _HEADS: Final = frozenset({"lm_head", "embed_out", "output", "output_layer"})
 _UNREAD: Final = ("inv_freq", "cos_cached", "sin_cached", ".attn.bias", ".masked_bias")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTensor:
+class StoredTensor(Struct, frozen=True):
     """One tensor of a file; `dtype` is safetensors' name."""
 
     dtype: str
@@ -57,8 +57,7 @@ class StoredTensor:
         return self.dtype in PLAIN
 
 
-@dataclass(frozen=True, eq=False)
-class Inventory:
+class Inventory(Struct, frozen=True, eq=False, dict=True):
     """Every tensor of a checkpoint by name.
 
     `head_is_copy`: whether the output head repeats the token embedding, None if nobody looked.

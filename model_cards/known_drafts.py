@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.build import build_card
 from model_cards.caches import AttentionKind
@@ -40,8 +42,7 @@ _PARALLEL_LAYERS: Final = 4
 _DRAFT_VOCABULARY: Final = 32000
 
 
-@dataclass(frozen=True, slots=True)
-class KnownDraft:
+class KnownDraft(Struct, frozen=True):
     """A draft for a target. `model` is its repository; None: in the target's own checkpoint."""
 
     method: str

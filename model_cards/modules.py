@@ -7,10 +7,11 @@ A dtype of None is the dtype the model runs in (`--dtype`, else the checkpoint's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards.quantization.formats import UNQUANTIZED, WeightFormat
 from model_cards.quantization.mxfp8 import Mxfp8
@@ -24,8 +25,7 @@ class Shard(Enum):
     REPLICATED = "replicated"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """One logical output of a linear layer: `units` x `width` features.
 
     Tensor parallelism divides whole units (attention heads). `replicable` units (KV heads) are
@@ -45,8 +45,7 @@ class Output:
         return self.units * self.width
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Struct, frozen=True):
     """A linear layer, fused as vLLM fuses it (`qkv_proj`, `gate_up_proj`).
 
     `fused`: the checkpoint, and with it every adapter, has one matrix for all outputs too. With
@@ -75,8 +74,7 @@ class Linear:
         return out * self.inputs + (out if self.bias else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(Struct, frozen=True):
     """The routed experts of one MoE layer.
 
     `gated` experts have gate, up and down projections; others up and down only. `trtllm`: their
@@ -112,8 +110,7 @@ class Experts:
         return self.count * (matrices * self.hidden * self.intermediate + biases)
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A plain parameter (norm, gate bias, sink).
 
     `sharded` ones are split on dimension 0, whose entries are replicated where ranks outnumber
@@ -133,8 +130,7 @@ class Tensor:
         return prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Embedding:
+class Embedding(Struct, frozen=True):
     """A vocabulary-parallel matrix: the token embedding or the output head.
 
     `replicated`: vLLM's class does not split it over ranks.
@@ -159,8 +155,7 @@ NO_HEAD: Final = Embedding("lm_head", 0, 0)  # of a network that gives hidden st
 AS_LONG_AS_PROMPTS: Final = 0  # rows of a table that has `max_model_len` of them
 
 
-@dataclass(frozen=True, slots=True)
-class RotaryCache:
+class RotaryCache(Struct, frozen=True):
     """A precomputed cos/sin table: a buffer of every pipeline stage, not in the checkpoint.
 
     `eager_dtype` is its dtype where vLLM does not compile the model. A draft uses the target's
@@ -174,8 +169,7 @@ class RotaryCache:
     rope: tuple[str | float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HostTable:
+class HostTable(Struct, frozen=True):
     """A lookup table that vLLM keeps in host memory, in MXFP8.
 
     Every token looks `lookups` rows up; the device has room for those of a batch.
@@ -197,8 +191,7 @@ class HostTable:
         return sum(tensor.bytes for tensor in Mxfp8().tensors(self.width, (self.rows,), 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
+class Bulk(Struct, frozen=True):
     """Weights known only by their total (an architecture that is not modelled).
 
     Assumed to divide evenly over ranks; `active` of its `elements` take part in one token.
@@ -211,8 +204,7 @@ class Bulk:
     kind: str = "16bit"  # weight format, as `WeightFormat.kind` names it
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """A tensor that vLLM's class adds and no checkpoint has (scales, masks, absorbed matrices).
 
     `fused_decode`: only where a fused kernel runs the decode steps of a recurrent layer.

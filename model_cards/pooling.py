@@ -8,8 +8,9 @@ transformers_utils/config.py, model_executor/models/registry.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards.config import Config
 from model_cards.modules import Linear, Output, Shard
@@ -40,8 +41,7 @@ _GENERATIVE: Final = frozenset(
 _LABELS: Final = 2  # of a config that names none (transformers)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolingClass:
+class PoolingClass(Struct, frozen=True):
     """What a model class itself says of pooling: whether it does nothing else, and how.
 
     `method` is vLLM's pooling type: of a sequence (`CLS`, `LAST`, `MEAN`), or `STEP` of tokens.
@@ -54,8 +54,7 @@ class PoolingClass:
 GENERATES: Final = PoolingClass()  # the class of a language model, which an adapter makes pool
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(Struct, frozen=True):
     """A dense layer of Sentence Transformers behind the pooled states."""
 
     inputs: int
@@ -63,8 +62,7 @@ class Projection:
     bias: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PoolingFiles:
+class PoolingFiles(Struct, frozen=True):
     """What files beside config.json say of pooling.
 
     `modules`: modules.json names a pooling layer, whose kind is `method` if it is known, and
@@ -78,8 +76,7 @@ class PoolingFiles:
     projections: tuple[Projection, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pooling:
+class Pooling(Struct, frozen=True):
     """How vLLM pools this model's hidden states, where it does.
 
     `runner` is what `--runner auto` becomes and `convert` what `--convert auto` then does.

@@ -7,8 +7,9 @@ by what vLLM 0.33 does with it. A check that cannot be sure says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import Body
 from model_cards.card import count_elements, count_same, module_bytes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards.card import ModelCard
 from model_cards.config import shorten
@@ -38,8 +39,7 @@ def uses_of(card: ModelCard) -> frozenset[str]:
     return frozenset({"generate", "multimodal"} if card.towers else {"generate"})
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSelection:
+class ModelSelection(Struct, frozen=True):
     """What is wanted of a model; texts may be parts, in any case."""
 
     architecture: str | None = None

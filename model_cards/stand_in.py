@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.architectures import Family
 from model_cards.architectures.decoder import Body

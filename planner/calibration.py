@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from math import sqrt
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from planner.engine.releases import Release, find_release
 from planner.quantity import BAND_SIGMAS, Basis, Quantity
@@ -76,8 +77,7 @@ _LABELS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """One term of one run: what it came to and what the fitted constants said, in the same unit.
 
     `formula` names the version of the formula behind `fitted`.
@@ -90,8 +90,7 @@ class Observation:
     formula: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(Struct, frozen=True):
     """The observations of a run with what they hold for."""
 
     gpu: str  # slug

@@ -11,11 +11,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.calibration import Calibration, Lesson, Observation, Term, store_path
 from planner.command.secrets import redacted
@@ -52,8 +54,7 @@ class StoreError(PlanError):
     """The store cannot be used; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A validation as the store keeps it. `number` is the store's; 0 before it has one."""
 
     began: str  # ISO 8601

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from enum import Enum
+
+from msgspec import Struct
 
 from hardware_db import Rig
 from model_cards import ModelCard
@@ -38,8 +39,7 @@ class Unit(Enum):
     DOLLARS = "dollars per hour"
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One of the two: a plan under a name.
 
     `memory` is None where vLLM refuses before there is a budget; `problem` says why it does not
@@ -64,8 +64,7 @@ class Side:
         return Answer.NO if self.problem and answer is Answer.YES else answer
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A number of both sides; None where a side has none."""
 
     name: str
@@ -81,8 +80,7 @@ class Row:
         return self.other.value / self.one.value - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A setting that the two launches do not share, as each resolves it."""
 
     setting: str
@@ -90,8 +88,7 @@ class Difference:
     other: str
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two plans, number by number and setting by setting."""
 
     one: Side
@@ -188,11 +185,11 @@ def _differences(one: Side, other: Side) -> Iterator[Difference]:
     if one.memory is None or other.memory is None:
         return
     mine, theirs = one.memory.config, other.memory.config
-    for field in fields(EngineConfig):
+    for name in EngineConfig.__struct_fields__:
         pair = []
         for config in (mine, theirs):
-            given = getattr(config.given, field.name)
-            resolved = getattr(config, field.name, given)
+            given = getattr(config.given, name)
+            resolved = getattr(config, name, given)
             pair.append("-" if resolved is None else str(resolved))
         if pair[0] != pair[1]:
-            yield Difference(field.name, pair[0], pair[1])
+            yield Difference(name, pair[0], pair[1])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, force_setattr
 
 from planner.errors import PlanError
 
@@ -13,8 +15,7 @@ RUNNERS: Final = ("auto", "generate", "pooling")
 CONVERSIONS: Final = ("auto", "none", "embed", "classify")
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculativeConfig:
+class SpeculativeConfig(Struct, frozen=True):
     """`--speculative-config`: the method, tokens drafted each step, and the draft's model if any.
 
     `num_speculative_tokens_per_batch_size` holds (fewest requests, most requests, tokens). Raises
@@ -36,12 +37,11 @@ class SpeculativeConfig:
             )
         if self.num_speculative_tokens_per_batch_size is not None:
             ranges = _batch_ranges(self.num_speculative_tokens_per_batch_size)
-            object.__setattr__(self, "num_speculative_tokens_per_batch_size", ranges)
+            force_setattr(self, "num_speculative_tokens_per_batch_size", ranges)
 
     def settings(self) -> dict[str, Any]:
         """What `--speculative-config` takes: the keys that are given."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def _batch_ranges(given: Any) -> tuple[tuple[int, int, int], ...]:
@@ -59,8 +59,7 @@ def _batch_ranges(given: Any) -> tuple[tuple[int, int, int], ...]:
     return tuple(ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class EplbConfig:
+class EplbConfig(Struct, frozen=True):
     """`--eplb-config`: copies of experts in every layer, and the steps whose loads are kept.
 
     Raises `PlanError` for values that no vLLM accepts.
@@ -76,8 +75,7 @@ class EplbConfig:
             raise PlanError(f"window_size must be at least 1; {self.window_size} was asked for")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
+class EngineConfig(Struct, frozen=True):
     """Engine settings; None (or "auto") leaves the choice to vLLM, as an absent flag does.
 
     Raises `PlanError` for values that no vLLM accepts.
@@ -156,8 +154,21 @@ class EngineConfig:
         """GPUs of one replica: tensor times pipeline parallelism."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
+    def departures(self) -> dict[str, Any]:
+        """The settings that differ from vLLM's own defaults."""
+        usual = _usual()
+        return {
+            name: value for name, value in asdict(self).items() if value != getattr(usual, name)
+        }
+
+
+@cache
+def _usual() -> EngineConfig:
+    return EngineConfig()
+
 
 @cache
 def whole_numbers() -> tuple[str, ...]:
     """Settings that are whole numbers."""
-    return tuple(field.name for field in fields(EngineConfig) if str(field.type).startswith("int"))
+    kinds = EngineConfig.__annotations__
+    return tuple(name for name, kind in kinds.items() if kind.startswith("int"))

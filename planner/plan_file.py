@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from planner.command.secrets import is_secret, redacted
 from planner.engine.releases import find_release
@@ -32,11 +34,7 @@ def plan_text(settings: Settings) -> str:
     """The settings as YAML, without secrets."""
     import yaml
 
-    given = {
-        each.name: _plain(getattr(settings.config, each.name))
-        for each in fields(EngineConfig)
-        if getattr(settings.config, each.name) != each.default
-    }
+    given = {name: _plain(value) for name, value in settings.config.departures().items()}
     content = {
         "vplan": _FORMAT,
         "gpu": settings.gpu,
@@ -100,7 +98,7 @@ def _settings(content: dict[Any, Any]) -> Settings:
 
 
 def _engine_value(name: object, value: Any) -> Any:
-    known = {each.name: str(each.type) for each in fields(EngineConfig)}
+    known = EngineConfig.__annotations__
     if name not in known or not isinstance(name, str):
         raise PlanError(f"vLLM has no setting {name!r}")
     if name not in _NESTED or value is None:
@@ -129,6 +127,6 @@ def _checked(name: str, value: Any, kind: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return {key: part for key, part in asdict(value).items() if part is not None}
     return value

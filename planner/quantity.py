@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from math import erf, sqrt
+
+from msgspec import Struct
 
 
 class Basis(IntEnum):
@@ -26,8 +27,7 @@ class Basis(IntEnum):
 BAND_SIGMAS = 1.645
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """A value with the band [low, high] that should hold nine of ten cases.
 
     `source` says in a few words what the value was taken from.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from planner.engine_config import AUTO_LENGTH, EngineConfig
 from planner.workload import Workload, use_case_workload
@@ -12,8 +14,7 @@ from planner.workload import Workload, use_case_workload
 PLANNED_VARIABLES: Final = ("VLLM_CPU_KVCACHE_SPACE",)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The hardware, the model, the release, vLLM's settings and the load, all by name.
 
     `config` may hold more than there are knobs for: what a pasted command asked for is kept.

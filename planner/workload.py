@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.errors import PlanError
 
@@ -40,8 +42,7 @@ def token_count(text: str, what: str = "") -> int:
     return int(tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """Requests of `prompt_tokens` and `output_tokens` on average, `concurrency` of them at a time.
 
     `prompt_spread` and `output_spread` are how much lengths vary: standard deviation over mean.

@@ -15,12 +15,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import log, sqrt
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -165,8 +167,7 @@ def _pairs(values: Sequence[float]) -> list[tuple[float, float]]:
     return list(pairwise(values))
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """The rates of a draft on a kind of text."""
 
     rates: Acceptance

@@ -15,10 +15,11 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+from msgspec import Struct
 
 ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -37,8 +38,7 @@ _NARROWEST: Final = 0.01
 _FAR: Final = 3.0  # a launch that implies more than so many times the value shows something else
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """A constant from one release on: the figure that shows it, and what is taken without any.
 
     `value` None: that of the range before. `band` is the share to each side without launches.
@@ -52,8 +52,7 @@ class Range:
     known: int = 0  # launches behind `value` that the file does not have
 
 
-@dataclass(frozen=True, slots=True)
-class Implied:
+class Implied(Struct, frozen=True):
     """The value of a constant that one launch implies."""
 
     launch: Launch

@@ -15,11 +15,11 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 ROOT: Final = Path(__file__).parent.parent
@@ -36,8 +36,7 @@ Values = dict[str, float]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Where a constant starts, by how much (in logarithm) it may be off, and what says so.
 
     `leeway` None: no row shows it; it stays.

@@ -5,7 +5,7 @@ vLLM's `BertWithRope`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import Body, LayerBuilder, assemble
 from model_cards.card import Layer

@@ -6,7 +6,9 @@ A family's module says what one layer holds in terms of `LayerBuilder`; `assembl
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import Draft, Layer, Tower
@@ -32,8 +34,7 @@ _DEFAULT_THETA = 10000.0
 ATTENTION_SCALES = Buffer("attn.scales", 4, "float32")
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Struct, frozen=True):
     """The network of a checkpoint: what a family's module builds from a config."""
 
     embedding: Embedding

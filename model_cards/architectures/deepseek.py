@@ -9,7 +9,8 @@ tokens that a layer attends to. Kimi K2 is a DeepSeek V3; K2.5 has a vision towe
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     ATTENTION_SCALES,

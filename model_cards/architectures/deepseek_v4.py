@@ -9,8 +9,9 @@ first ones route by a table from tokens to experts. V4.1 (`deepseek_v41`) is mad
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     Body,

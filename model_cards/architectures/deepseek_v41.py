@@ -9,8 +9,10 @@ compressed vectors. At some layers a lookup of the latest n-grams joins the resi
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import Body, LayerBuilder, assemble, vocabulary
 from model_cards.architectures.deepseek_dspark import dspark, has_dspark
@@ -36,8 +38,7 @@ _FP32_BYTES: Final = 4
 _MOST_COMPRESSED: Final = 2  # tokens in one vector
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """What a layer does for itself and for those behind it."""
 
     ratio: int  # tokens of a compressed vector, 0 where only the window is read

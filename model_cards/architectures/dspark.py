@@ -6,7 +6,7 @@ of a low rank; a confidence head tells how many tokens to keep. vLLM holds both 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.architectures import dflash
 from model_cards.architectures.decoder import Body

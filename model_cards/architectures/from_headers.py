@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from model_cards.architectures.decoder import Body
 from model_cards.architectures.estimate import (
@@ -165,8 +166,7 @@ def _leaves(tensors: Tensors) -> set[str]:
     return {name.rpartition(".")[0].rpartition(".")[2] for name in tensors}
 
 
-@dataclass(frozen=True, slots=True)
-class _Builder:
+class _Builder(Struct, frozen=True):
     text: Config
     hidden: int
     scheme: QuantScheme

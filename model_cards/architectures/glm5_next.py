@@ -7,7 +7,7 @@ part. No checkpoint quantizes attention.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     Body,

@@ -5,7 +5,8 @@ Kimi's models and GLM's have it, with projections of their own around the same r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import LayerBuilder
 from model_cards.caches import RecurrentState, StateKind
@@ -14,8 +15,7 @@ from model_cards.modules import Module, Output, Shard, Tensor
 from model_cards.quantization.formats import FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaAttention:
+class DeltaAttention(Struct, frozen=True):
     """What a config's `linear_attn_config` says of its KDA layers."""
 
     heads: int

@@ -6,7 +6,7 @@ experts that work in a narrower space, and residuals that later layers attend to
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     Body,

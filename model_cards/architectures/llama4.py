@@ -5,7 +5,7 @@ Full layers have no rotary embedding. Every layer is sparse in Scout, every othe
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     Body,

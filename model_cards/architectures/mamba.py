@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from model_cards.architectures.decoder import (
     Body,
@@ -19,8 +19,7 @@ from model_cards.quantization.formats import ceil_div
 from model_cards.quantization.scheme import NO_QUANTIZATION, QuantScheme
 
 
-@dataclass(frozen=True, slots=True)
-class Mamba:
+class Mamba(Struct, frozen=True):
     """A Mamba-1 mixer, which vLLM never quantizes: `inner` channels of `state_size` states."""
 
     inner: int
@@ -74,8 +73,7 @@ class Mamba:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Mamba2:
+class Mamba2(Struct, frozen=True):
     """A Mamba-2 mixer: heads that share B and C in groups."""
 
     heads: int

@@ -5,7 +5,7 @@ Full and sliding layers have heads of their own number and size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from model_cards.architectures.decoder import (
     ATTENTION_SCALES,
@@ -24,8 +24,7 @@ from model_cards.quantization.scheme import QuantScheme
 _ROPE_THETA = 1_000_000.0  # vLLM's default
 
 
-@dataclass(frozen=True, slots=True)
-class _Heads:
+class _Heads(Struct, frozen=True):
     """The attention of one kind of layer."""
 
     queries: int

@@ -6,7 +6,7 @@ its own; both projections are fused with those of q, k and v.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     ATTENTION_SCALES,

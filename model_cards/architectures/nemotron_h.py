@@ -7,8 +7,9 @@ vector instead of the hidden state, and carry an MTP head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.architectures.decoder import (
     Body,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat
@@ -11,8 +10,7 @@ from model_cards.quantization.paths import layer_keys
 from model_cards.quantization.scheme import QuantScheme, group_size, substring
 
 
-@dataclass(frozen=True, slots=True)
-class Awq(WeightFormat):
+class Awq(WeightFormat, frozen=True):
     """AutoAWQ's GEMM layout: int32-packed weights and zeros, scales in the model's dtype."""
 
     bits: int

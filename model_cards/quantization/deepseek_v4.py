@@ -7,8 +7,9 @@ become MXFP8, with a scale for every row.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
 
 from model_cards.config import Config
 from model_cards.quantization.formats import WeightFormat

@@ -6,10 +6,11 @@ rank holds, `outputs` the rows of each projection fused into it.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -25,10 +26,8 @@ class Stored(NamedTuple):
     bytes: int
 
 
-class WeightFormat(ABC):
+class WeightFormat(Struct, frozen=True):
     """A way to store a weight matrix."""
-
-    __slots__ = ()
 
     @property
     @abstractmethod
@@ -54,8 +53,7 @@ class WeightFormat(ABC):
         return sum(stored.bytes for stored in self.tensors(inputs, outputs, dtype_bytes))
 
 
-@dataclass(frozen=True, slots=True)
-class Unquantized(WeightFormat):
+class Unquantized(WeightFormat, frozen=True):
     """The model's own dtype, or the one of `element_bytes` that vLLM's class insists on."""
 
     element_bytes: int | None = None
@@ -81,8 +79,7 @@ class Unquantized(WeightFormat):
         return (Stored("weight", elements, elements * (self.element_bytes or dtype_bytes)),)
 
 
-@dataclass(frozen=True, slots=True)
-class Float32WithoutKernel(Unquantized):
+class Float32WithoutKernel(Unquantized, frozen=True):
     """A router that computes in fp32: stored so too where no kernel does that from 16 bits."""
 
 

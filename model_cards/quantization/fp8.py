@@ -7,7 +7,6 @@ compressed-tensors and ModelOpt checkpoints, which import `Fp8` from here.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from model_cards.config import Config
@@ -24,8 +23,7 @@ class Granularity(Enum):
     BLOCK = "block"
 
 
-@dataclass(frozen=True, slots=True)
-class Fp8(WeightFormat):
+class Fp8(WeightFormat, frozen=True):
     """FP8 weights; `static_input` checkpoints also hold a scale of the activations."""
 
     granularity: Granularity

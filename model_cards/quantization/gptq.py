@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.errors import UnmodelledQuantization
@@ -13,8 +12,7 @@ from model_cards.quantization.paths import layer_keys
 from model_cards.quantization.scheme import QuantScheme, compile_pattern, group_size
 
 
-@dataclass(frozen=True, slots=True)
-class Gptq(WeightFormat):
+class Gptq(WeightFormat, frozen=True):
     """AutoGPTQ's layout: int32-packed weights and zeros, scales in the model's dtype."""
 
     bits: int

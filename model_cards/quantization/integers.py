@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from model_cards.quantization.formats import Stored, WeightFormat, ceil_div
 
 
-@dataclass(frozen=True, slots=True)
-class PackedInt(WeightFormat):
+class PackedInt(WeightFormat, frozen=True):
     """Weight-only integers packed into int32, scales in the model's dtype."""
 
     bits: int
@@ -49,8 +47,7 @@ class PackedInt(WeightFormat):
         return tuple(stored)
 
 
-@dataclass(frozen=True, slots=True)
-class Int8(WeightFormat):
+class Int8(WeightFormat, frozen=True):
     """Int8 weights and activations (W8A8)."""
 
     per_channel: bool

@@ -6,7 +6,6 @@ vLLM's `mxfp4` (gpt-oss, Kimi K3) is for routed experts alone; the rest is unqua
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from model_cards.config import Config
 from model_cards.quantization.formats import UNQUANTIZED, Stored, WeightFormat, ceil_div
@@ -15,8 +14,7 @@ from model_cards.quantization.scheme import QuantScheme
 GROUP = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Mxfp4(WeightFormat):
+class Mxfp4(WeightFormat, frozen=True):
     """Two weights a byte, one scale byte for every 32 of a row.
 
     `quantized_input` checkpoints are made for activations in MXFP8.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from model_cards.quantization.formats import Stored, WeightFormat, ceil_div
@@ -11,8 +10,7 @@ from model_cards.quantization.formats import Stored, WeightFormat, ceil_div
 GROUP: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Mxfp8(WeightFormat):
+class Mxfp8(WeightFormat, frozen=True):
     """One byte a weight, one scale byte for every 32 of a row."""
 
     @property

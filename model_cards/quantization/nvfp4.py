@@ -6,13 +6,11 @@ ModelOpt and compressed-tensors checkpoints hold the same tensors under other na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from model_cards.quantization.formats import Stored, WeightFormat
 
 
-@dataclass(frozen=True, slots=True)
-class Nvfp4(WeightFormat):
+class Nvfp4(WeightFormat, frozen=True):
     """Packed 4-bit weights; `quantized_input` checkpoints also hold an activation scale."""
 
     group_size: int = 16

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
@@ -29,8 +30,7 @@ _LISTS: Final = (
 _ID: Final = '{"id":"'
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One model of the snapshot, before its card is built."""
 
     model_id: str

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+from msgspec import Struct
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
@@ -58,8 +59,7 @@ class Truncated(BadConfig):
     """The header goes on behind what there is of the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class GgufHeader:
+class GgufHeader(Struct, frozen=True):
     """What the header of one file tells."""
 
     metadata: dict[str, Any]  # numbers and texts; lists are left out

@@ -9,9 +9,10 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from model_cards.config import parse_json_object, shorten
 from model_cards.errors import BadConfig
@@ -23,8 +24,7 @@ _SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """What the tensors of a checkpoint add up to."""
 
     bytes: int
@@ -37,8 +37,7 @@ def totals(counts: Mapping[str, int]) -> Totals:
     return Totals(bits // 8, sum(counts.values()) if counts.keys() <= PLAIN else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """What some files hold together. `inventory` is None where a tensor is in two of them."""
 
     totals: Totals

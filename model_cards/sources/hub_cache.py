@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _PART: Final = re.compile(r"[\w.-]+", re.ASCII)
 _LONGEST_COMMIT: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The files of one commit, as far as they were fetched."""
 
     folder: Path

@@ -10,11 +10,12 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
 from datetime import date
 from math import prod
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, to_builtins
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
@@ -29,8 +30,7 @@ _FORMAT: Final = 1
 _MOST_TENSORS: Final = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """One description: what vLLM serves it by, where it is from, and what it says."""
 
     model_id: str  # a Hub id, or a folder
@@ -117,7 +117,7 @@ def _written(kept: Kept) -> dict[str, Any]:
         "format": _FORMAT,
         "id": kept.model_id,
         "fetched": kept.fetched.isoformat(),
-        "origin": asdict(kept.origin),
+        "origin": to_builtins(kept.origin),
         "complete": kept.config.complete,
         "config": _values(kept.config),
         "parameters": facts.parameters,
@@ -131,7 +131,7 @@ def _written(kept: Kept) -> dict[str, Any]:
         row["side"] = _values(facts.side_file)
         row["side_complete"] = facts.side_file.complete
     if facts.pooling is not None:
-        row["pooling"] = asdict(facts.pooling)
+        row["pooling"] = to_builtins(facts.pooling)
     inventory = facts.inventory
     if inventory is not None and not any("{" in name for name in inventory.tensors):
         row["tensors"] = _folded(inventory.tensors)
@@ -181,7 +181,7 @@ def _pooling(row: Config) -> PoolingFiles | None:
     section = row.section("pooling")
     if section is None:
         return None
-    values = {field.name: section.raw(field.name) for field in fields(PoolingFiles)}
+    values = {name: section.raw(name) for name in PoolingFiles.__struct_fields__}
     projections = tuple(
         Projection(each.integer("inputs"), each.integer("outputs"), each.boolean("bias", True))
         for each in section.sections("projections")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from model_cards.card import ModelCard
 from model_cards.errors import CardError, UnknownModel
@@ -26,8 +27,7 @@ class SetAside(CardError):
     """A file of the catalogue that cannot be read any more; it was given another name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One model of the user's catalogue, by the name it answers to."""
 
     name: str

@@ -11,9 +11,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from planner.cli.commands import BELOW, COMMANDS
 
@@ -61,8 +62,7 @@ def _starting(word: str, offered: Iterable[str]) -> list[str]:
 # --- options ---------------------------------------------------------------------------------
 
 
-@dataclass
-class _Signature:
+class _Signature(Struct):
     """Of a command: the parameter that each option fills, None for a switch; its arguments."""
 
     options: dict[str, str | None] = field(default_factory=dict)
@@ -96,8 +96,7 @@ def _below(command: str) -> Iterable[str]:
     return BELOW.get(command) or _module(command).commands
 
 
-@dataclass
-class _Module:
+class _Module(Struct):
     """Of a module's source: functions, annotations with names, functions by their commands."""
 
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from planner.memory.plan import MemoryPlan
 from planner.speed.capacity import Aims
 from planner.workload import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """Where a plot goes."""
 
     path: Path

@@ -6,9 +6,10 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from planner.cli.console import fail, say_verbatim
 from planner.command.exports import FORMATS
@@ -21,8 +22,7 @@ OUTPUT_HELP: Final = "Write it to this file instead, which must not exist."
 FORCE_HELP: Final = "Overwrite the file of -o."
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What to put out, and where: standard output if `path` is None."""
 
     format: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from hardware_db import NoGpuDetected, Rig, find_rig
 from model_cards import ModelCard
@@ -185,8 +185,7 @@ def recommend(
         return _answer(question, as_json=wanted is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(Struct, frozen=True):
     """What is asked; without a card for a ranking, without a rig for one that serves the card."""
 
     card: ModelCard | None

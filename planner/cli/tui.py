@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec.structs import replace
 
 from hardware_db import HardwareError, find_rig
 from planner.cli.options import Gpu, Offline, VllmVersion

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from planner.command.config_file import read_words
 from planner.command.secrets import STARS, is_secret
@@ -44,8 +46,7 @@ _SHORT: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One option as it was written, and the option string that the release has for it.
 
     `name` is None where it has none, and `why` says why. What then comes instead follows, and was
@@ -68,8 +69,7 @@ class Given:
         return shlex.join((self.word, *(v for v in self.values if f"={v}" not in self.word)))
 
 
-@dataclass(slots=True)
-class Arguments:
+class Arguments(Struct):
     """What was given: settings by vLLM's name of them, and what its parser would not accept."""
 
     model: str | None = None

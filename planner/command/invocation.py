@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.errors import PlanError
 
@@ -32,8 +34,7 @@ DOCKER_SWITCHES: Final = frozenset(
 IMAGE: Final = re.compile(r"(?:.*/)?vllm[\w.-]*(?::v?(\d+(?:\.\d+)+)?[\w.-]*)?(?:@.*)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """A start of vLLM: its environment, its arguments, and the release that an image names."""
 
     arguments: tuple[str, ...]

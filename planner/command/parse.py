@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.command.arguments import Given, read_arguments
 from planner.command.invocation import read_invocation, split_text
@@ -34,11 +36,10 @@ _NOT_PLANNED: Final = {
 }  # fmt: skip
 # Tokens a step where vLLM takes them from the draft: one MTP layer, its tree's depth, its block.
 _INFERRED: Final = {"mtp": 1, "suffix": 24, "dspark": 7}
-_FIELDS: Final = frozenset(field.name for field in fields(EngineConfig))
+_FIELDS: Final = frozenset(EngineConfig.__struct_fields__)
 
 
-@dataclass(frozen=True, slots=True)
-class ServeCommand:
+class ServeCommand(Struct, frozen=True):
     """A launch as a command asks for it.
 
     `method` is None where vLLM infers the speculative method from the draft.

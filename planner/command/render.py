@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from model_cards import ModelCard
 from planner.engine.flags import accepts_choice, accepts_flag, option
 from planner.engine.releases import Release
-from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
 
@@ -35,8 +36,7 @@ _EFFECTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """One option of the command, with why it is there."""
 
     name: str
@@ -50,8 +50,7 @@ class Flag:
         return [self.name] if self.value is None else [self.name, self.value, *self.more]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command line to copy."""
 
     model: str
@@ -89,14 +88,14 @@ def _flags(memory: MemoryPlan, reasons: dict[str, str]) -> Iterator[Flag]:
     config, given = memory.config, memory.config.given
     if memory.card.origin.revision is not None:
         yield Flag("--revision", memory.card.origin.revision, "the revision that was planned")
-    for field in fields(EngineConfig):
-        name, value = field.name, getattr(given, field.name)
+    departures = given.departures()
+    for name, value in asdict(given).items():
         if name in _STATED:
             otherwise = _STATED[name] if value is None else "as asked for"
             value = getattr(config, name)
             if name == "max_model_len" and config.auto_length:
                 value = "auto"
-        elif value == field.default:
+        elif name not in departures:
             continue
         else:
             otherwise = _EFFECTS.get(name, "as asked for")
@@ -112,7 +111,7 @@ def _written(value: object) -> str | None:
     """A setting's value as its option takes it; None for a switch."""
     if isinstance(value, bool):
         return None
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return json.dumps({key: part for key, part in asdict(value).items() if part is not None})
     return str(value)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from planner.command.arguments import Given
 from planner.command.parse import ServeCommand
@@ -21,8 +23,7 @@ _SPECULATIVE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One thing that a corrected command has otherwise, and why."""
 
     what: str
@@ -91,15 +92,15 @@ class Rewrite:
 
     def settle(self, before: EngineConfig, after: EngineConfig, why: str) -> None:
         """Make the flags say `after` where they say `before`, as far as the two differ."""
-        for field in fields(EngineConfig):
-            value = getattr(after, field.name)
-            if value == getattr(before, field.name):
+        departures = after.departures()
+        for name, value in asdict(after).items():
+            if value == getattr(before, name):
                 continue
-            flag = flag_of(field.name, value, "")
-            if value == field.default or not accepts_flag(self.release, flag.name):
-                self.drop(field.name, why)
+            flag = flag_of(name, value, "")
+            if name not in departures or not accepts_flag(self.release, flag.name):
+                self.drop(name, why)
             else:
-                self.set(flag, field.name, why)
+                self.set(flag, name, why)
 
     def _read(self, given: Sequence[Given]) -> None:
         for at, each in enumerate(given):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import CardError, ModelCard, open_card
@@ -19,8 +20,7 @@ from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """The verdict on a command. `memory` is None where there is no budget to make."""
 
     command: ServeCommand

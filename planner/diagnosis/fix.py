@@ -6,8 +6,10 @@ Every step is tried: the corrected command is read and judged as if it had been 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from planner.command.parse import ServeCommand, read_command
@@ -35,8 +37,7 @@ from planner.recommendation.layouts import layouts
 _ROUNDS: Final = 4  # of trying and mending
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """A corrected command, what it has otherwise, and the verdict on it."""
 
     command: Command  # without secrets

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards import CardError, ModelCard
 from model_cards.sources.bundled import open_bundled
@@ -24,8 +26,7 @@ _START_RISK: Final = 0.02
 _MOST: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """A change after which the launch is expected to start."""
 
     change: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from planner.command.parse import ServeCommand
@@ -15,16 +17,14 @@ from planner.memory.verdict import Answer
 from planner.quantity import Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     """A command that is started before, and what it holds of each GPU; None without a budget."""
 
     check: Check
     held: Quantity | None
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(Struct, frozen=True):
     """The verdict on a command beside others that run."""
 
     check: Check

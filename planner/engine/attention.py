@@ -6,8 +6,9 @@ checked against its own answers in tests/planner/test_oracle.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.caches import DEEPSEEK_V4, DEEPSEEK_V41, Attention, AttentionKind
 from model_cards.card import ModelCard

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 DEFAULT_BLOCK_SIZE: Final = 16  # vLLM's `CacheConfig.DEFAULT_BLOCK_SIZE`
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionBackend:
+class AttentionBackend(Struct, frozen=True):
     """The backend vLLM picks, and the kernel block sizes it takes.
 
     `multiples`: it takes any multiple of its block size as one kernel block; others split longer

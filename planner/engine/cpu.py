@@ -7,8 +7,9 @@ tiles; on a CPU without them by reference kernels, which take whole prompts only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.caches import DEEPSEEK_V4, Attention, AttentionKind, RecurrentState, StateKind
 from model_cards.card import ModelCard

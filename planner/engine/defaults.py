@@ -7,8 +7,10 @@ release by release; checked against vLLM 0.33.0's own answers in tests/planner/t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard
@@ -34,8 +36,7 @@ _GB10: Final = (12, 1)
 WITHOUT_FP16: Final = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4"})
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedConfig:
+class ResolvedConfig(Struct, frozen=True):
     """Every setting that memory and speed depend on, with vLLM's choice where none was given."""
 
     given: EngineConfig

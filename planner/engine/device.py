@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from hardware_db import Gpu
 
@@ -26,8 +27,7 @@ _PLATFORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
+class DeviceFacts(Struct, frozen=True):
     """Name, capability and memory of one device, as vLLM's defaults and kernel choices ask."""
 
     platform: Platform

@@ -7,7 +7,7 @@ parameter finds nothing to load.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.card import Draft, Layer, ModelCard
 from model_cards.modules import Embedding

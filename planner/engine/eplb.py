@@ -5,8 +5,9 @@ From vLLM 0.33.0's config/parallel.py and the `supports_eplb` of its quantizatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards.card import ModelCard
 from model_cards.modules import Experts
@@ -29,8 +30,7 @@ _WITHOUT_COPIES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertBalancing:
+class ExpertBalancing(Struct, frozen=True):
     """Balancing of a launch: copies of experts in every layer, steps whose loads are kept."""
 
     num_redundant_experts: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from planner.engine.releases import Release, read_data
 from planner.engine_config import EngineConfig
 
@@ -15,10 +13,9 @@ def option(field: str, value: object) -> str:
 
 def unknown_option(config: EngineConfig, release: Release) -> str | None:
     """The first option that `config` needs and the release's parser does not have."""
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if value != field.default and not accepts_flag(release, option(field.name, value)):
-            return option(field.name, value)
+    for name, value in config.departures().items():
+        if not accepts_flag(release, option(name, value)):
+            return option(name, value)
     return None
 
 

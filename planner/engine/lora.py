@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from planner.engine.architectures import class_tables, registered
 from planner.engine.releases import Release
@@ -14,8 +15,7 @@ MAX_VOCABULARY: Final = 258048
 LORA_RANKS: Final = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
-@dataclass(frozen=True, slots=True)
-class LoraSlots:
+class LoraSlots(Struct, frozen=True):
     """Room for `max_loras` adapters of rank `max_lora_rank` in every layer that they can change."""
 
     max_loras: int

@@ -5,8 +5,9 @@ From vLLM 0.33.0's model_executor/layers/fused_moe/oracle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from model_cards.modules import Experts
 from model_cards.quantization.formats import Unquantized
@@ -25,16 +26,14 @@ class MoeKernel(Enum):
     HUMMING = "Humming"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """What a kernel rounds the experts' dimensions up to."""
 
     hidden: int
     intermediate: int
 
 
-@dataclass(frozen=True, slots=True)
-class TritonMxfp4:
+class TritonMxfp4(Struct, frozen=True):
     """How a release keeps MXFP4 experts for OpenAI's Triton kernels on Hopper."""
 
     side: int = 1  # rows, and bytes of a row, are a multiple of it

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from planner.engine.flags import accepts_flag, present_in
 from planner.engine.releases import Release, known_releases, read_data
@@ -19,8 +20,7 @@ class Takes(Enum):
     PERHAPS = "optional_value"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """An option string: the setting behind it, what it takes, and its type in vLLM's parser."""
 
     name: str

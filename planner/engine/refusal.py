@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 
@@ -42,8 +43,7 @@ class Unloadable(PlanError):
     kind: ClassVar[RefusalKind]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """One reason, as a person reads it."""
 
     kind: RefusalKind

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 
@@ -18,8 +19,7 @@ _VERSION: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """A vLLM release whose rules are known. `note` says why another one is taken instead."""
 
     name: str

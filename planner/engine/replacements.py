@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from planner.engine.flags import accepts_flag
 from planner.engine.options import Option, has_speculative_key
 from planner.engine.releases import Release, read_data, release_key
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
+class Instead(Struct, frozen=True):
     """One option to write instead: `key` is one of its JSON (`a.b` for one inside of another)."""
 
     name: str
@@ -19,8 +19,7 @@ class Instead:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculativeOption:
+class SpeculativeOption(Struct, frozen=True):
     """An option of the years before `--speculative-config`: its key there, and the key's type."""
 
     key: str
@@ -28,8 +27,7 @@ class SpeculativeOption:
     why: str | None  # why a release without the key has none
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """Why an option is gone, and what to write instead: nothing, if there is no such thing."""
 
     why: str

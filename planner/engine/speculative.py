@@ -6,8 +6,10 @@ reads the target's hidden states, or a whole smaller model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.caches import Attention
 from model_cards.card import Draft, Layer, ModelCard
@@ -26,8 +28,7 @@ _BLOCK_METHODS: Final = frozenset({"dflash", "dspark"})
 _LENGTH_FREE_ROPES: Final = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
 
 
-@dataclass(frozen=True, slots=True)
-class Speculation:
+class Speculation(Struct, frozen=True):
     """A speculative method at work: its draft (None without one) and tokens a step."""
 
     method: str

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from hardware_db import NoGpuDetected, Rig, find_rig
 from planner.command.parse import read_command

@@ -8,10 +8,11 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 from typing import Final
+
+from msgspec import Struct
 
 from planner.launch import bench_runner
 from planner.launch.client import Client, ServerError
@@ -25,8 +26,7 @@ _POLL: Final = 0.2
 _FIRST_ID: Final = 16  # token ids below it are often special
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """A load to send, and to whom. `real_text`: prompts that a draft can guess something of."""
 
     client: Client

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 HOST = "127.0.0.1"
 
@@ -22,13 +24,15 @@ class ServerError(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """Requests to the server at a URL, "http://127.0.0.1:8000"."""
 
     url: str
-    api_key: str = field(repr=False)
+    api_key: str
     timeout: float = 30.0
+
+    def __repr__(self) -> str:  # the key is nobody's to read
+        return f"Client(url={self.url!r}, timeout={self.timeout!r})"
 
     @classmethod
     def local(cls, port: int, api_key: str) -> Client:

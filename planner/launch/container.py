@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.command.invocation import DOCKER_SWITCHES, IMAGE
 from planner.errors import PlanError
@@ -22,8 +23,7 @@ _OUR_SWITCHES = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """A container to run: the program, its options, the image, and the release that names."""
 
     program: str

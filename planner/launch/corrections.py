@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards import CardError
 from planner.command.amend import amended, split_command, without_option
@@ -29,8 +30,7 @@ _LEFT_OUT: Final = {
 _LESS_SHARE: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """A changed command, and the change in words."""
 
     change: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards import CardError, ModelCard
 from model_cards.errors import GatedModel, HubUnavailable, UnknownModel
@@ -17,8 +18,7 @@ _GIB: Final = 2**30
 _SPARE: Final = 2**30  # what a disk should keep
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Struct, frozen=True):
     """What is still to be fetched, in bytes (None: not known), and what is wrong with that."""
 
     size: int | None

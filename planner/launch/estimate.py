@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
+
+from msgspec import Struct
 
 from planner.memory.plan import MemoryPlan
 from planner.report.validation import ValidationReport
@@ -18,8 +19,7 @@ _PER_GB: Final = (0.2, 3.0)
 _SPREAD: Final = (0.6, 2.0)  # around what earlier runs took
 
 
-@dataclass(frozen=True, slots=True)
-class StartTime:
+class StartTime(Struct, frozen=True):
     """Seconds until ready, without a download; `why` says what they go by."""
 
     low: float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from planner.launch.facts import Failure, FailureKind
 
@@ -64,8 +65,7 @@ _CHANGES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """What a failure means, with its numbers, and what would change it."""
 
     meaning: str

@@ -6,8 +6,9 @@ Sizes are bytes, as rounded as vLLM prints them; times are seconds. None: not sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+
+from msgspec import Struct, field
 
 
 class Milestone(IntEnum):
@@ -75,8 +76,7 @@ class FailureKind(Enum):
     TIMEOUT = "timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a launch failed: its class, vLLM's own line, and the numbers in it."""
 
     kind: FailureKind
@@ -91,8 +91,7 @@ class Failure:
     when_serving: bool = False  # after it was ready
 
 
-@dataclass(frozen=True, slots=True)
-class RankFacts:
+class RankFacts(Struct, frozen=True):
     """What one worker said of its memory. `name` is how its lines begin, empty without that."""
 
     name: str
@@ -110,8 +109,7 @@ class RankFacts:
     suggested_kv_cache: int | None = None  # for --kv-cache-memory-bytes; to the byte
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """How long the parts of a start took."""
 
     loading: float | None = None
@@ -121,8 +119,7 @@ class Times:
     initialization: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """Lines about speed: the largest value of each, and how many there were."""
 
     lines: int = 0
@@ -135,8 +132,7 @@ class Served:
     acceptance_length: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFacts:
+class LaunchFacts(Struct, frozen=True):
     """One launch, as its log tells it."""
 
     release: str | None = None

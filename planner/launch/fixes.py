@@ -7,8 +7,10 @@ mended as `vplan check` mends a command.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from planner.calibration import Calibration, Lesson, Observation, Term, calibrated_by, formula
@@ -29,8 +31,7 @@ _ABOUT_MEMORY: Final = (
 _TINY: Final = 2**20  # bytes: a term is never less
 
 
-@dataclass(frozen=True, slots=True)
-class Fixes:
+class Fixes(Struct, frozen=True):
     """The launch as the planner sees it after its log, and the changes that make it start."""
 
     check: Check

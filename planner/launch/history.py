@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from planner import calibration
 from planner.calibration import Observation, Term
@@ -14,8 +15,7 @@ from planner.launch.validation import Validation
 from planner.report.validation import ObservationReport, ValidationReport
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(Struct, frozen=True):
     """A validation and the folder of its files: server.log, report.json, report.md."""
 
     folder: Path

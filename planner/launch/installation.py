@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.errors import PlanError
 from planner.launch.container import CONTAINERS, Container, read_container
@@ -32,8 +34,7 @@ print(json.dumps(found))
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """A vLLM that can be started: the words up to the server's own arguments.
 
     `python` are the words that start its interpreter, None for one that is not at hand.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.launch.request import Completion
 from planner.workload import Workload
@@ -20,8 +22,7 @@ _SHORTEST: Final = 16  # tokens of an answer, or there is no time per token to s
 _SLOWER: Final = 1.5  # a guess: how much longer a request takes among others
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """Requests of one size, so many of them at once."""
 
     concurrency: int
@@ -35,8 +36,7 @@ class Level:
         return Workload(self.prompt_tokens, self.output_tokens, self.concurrency)
 
 
-@dataclass(frozen=True, slots=True)
-class LevelResult:
+class LevelResult(Struct, frozen=True):
     """What a level came to. Times in seconds, over all requests; rate in tokens per second."""
 
     level: Level

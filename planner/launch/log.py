@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Final
 
@@ -43,9 +42,9 @@ _API_KEY: Final = re.compile(r"(?<='api_key': )(\[[^\]]*\]|'[^']*')")
 _CAUSES_NOTHING: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 # The draft's backend comes after the model's, and names repeat.
 _FIRST: Final = frozenset({"release", "model", "options", "attention_backend"})
-_RANK: Final = frozenset(field.name for field in fields(RankFacts))
-_TIMES: Final = frozenset(field.name for field in fields(Times))
-_SERVED: Final = frozenset(field.name for field in fields(Served))
+_RANK: Final = frozenset(RankFacts.__struct_fields__)
+_TIMES: Final = frozenset(Times.__struct_fields__)
+_SERVED: Final = frozenset(Served.__struct_fields__)
 
 
 def presentable(line: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from planner.launch.facts import FailureKind, Milestone
 from planner.launch.log_arguments import option_words
@@ -34,8 +35,7 @@ _FACT: Final = re.compile(r"<(\w+):(\w+)>")
 Value = int | float | str | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line that states facts, or that a milestone is reached, or why a launch fails."""
 
     pattern: re.Pattern[str]
@@ -52,8 +52,7 @@ class Line:
         return [(name, _value(kind, group)) for (name, kind), group in found if group is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Everything in a log that says something."""
 
     lines: tuple[Line, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from planner.launch.client import Client, ServerError
 
@@ -14,8 +15,7 @@ _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheConfig:
+class CacheConfig(Struct, frozen=True):
     """The KV cache as `vllm:cache_config_info` has it; None where a release does not.
 
     `labels` is all of it, as text.
@@ -29,8 +29,7 @@ class CacheConfig:
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Speculation:
+class Speculation(Struct, frozen=True):
     """Counters of speculative decoding, and of each position of a draft."""
 
     drafts: int
@@ -59,8 +58,7 @@ class Speculation:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(Struct, frozen=True):
     """One reading of /metrics."""
 
     cache: CacheConfig | None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from planner.command.arguments import read_arguments
@@ -32,8 +34,7 @@ _SHORTEST: Final = 6  # characters of an option before an abbreviation is taken 
 _USUAL_CONCURRENCY: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Preflight:
+class Preflight(Struct, frozen=True):
     """A launch that is ready to go, or the findings that forbid it.
 
     `words` are the command as it was asked for, `argv` what is run.
@@ -43,12 +44,15 @@ class Preflight:
     check: Check
     installation: Installation
     argv: tuple[str, ...]
-    environ: tuple[tuple[str, str], ...] = field(repr=False)  # added to ours
+    environ: tuple[tuple[str, str], ...]  # added to ours
     port: int
     workload: Workload
     findings: tuple[Finding, ...] = ()
     download: Download | None = None
     after: tuple[str, ...] = ()  # what ends what the command may leave elsewhere
+
+    def __repr__(self) -> str:  # `environ` may hold tokens and keys
+        return f"Preflight(words={self.words!r}, port={self.port!r})"
 
     @property
     def forbidden(self) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from threading import Event as Flag
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.launch.client import Client, ServerError
 from planner.launch.load import LevelResult, prompts
@@ -17,8 +19,7 @@ _OUTPUT_TOKENS: Final = 32
 _FIRST_REQUESTS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """What was asked, and the answers. `settings` are those that the server resolved, if it tells.
 
     `levels` and `speculation` are of the load that follows the first requests.

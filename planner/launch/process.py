@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 from planner.launch import watchdog
@@ -21,8 +22,7 @@ _GRACE: Final = 5.0  # from asking a program to end to making it
 _STOP_SECONDS: Final = 20.0  # for the watchdog to finish that
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """What to start: its words, its whole environment, where its output goes.
 
     `after` are the words of a command that ends what the program may leave elsewhere (a container).

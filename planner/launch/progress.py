@@ -8,45 +8,41 @@ a user interface's own thread by itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event as Flag
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 from planner.launch.facts import Milestone
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """The server got to a milestone, so many seconds after its start."""
 
     milestone: Milestone
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(Struct, frozen=True):
     """The next line of the server's log, without its end."""
 
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class InUse:
+class InUse(Struct, frozen=True):
     """Memory in use now, in bytes (of the GPUs, or of a CPU server), and power."""
 
     memory: int
     watts: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """What is sent to the server now, in words."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Trying:
+class Trying(Struct, frozen=True):
     """A corrected command is next: what was changed, and which try it is."""
 
     change: str

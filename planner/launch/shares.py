@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from planner.launch.facts import LaunchFacts, RankFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """A part of a rank's memory, in bytes. The letter stands for it in a bar."""
 
     letter: str
@@ -16,8 +15,7 @@ class Share:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """All parts of one rank. Without a known total, `total` is their sum."""
 
     rank: str

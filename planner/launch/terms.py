@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 from planner.engine.device import Platform
 from planner.launch.facts import LaunchFacts, RankFacts
@@ -29,8 +30,7 @@ class Unit(Enum):
     SECONDS = "seconds"
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A planned quantity and what it came to; `rounding` is how far the measurement may be off."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.launch.corrections import Correction, correct_failure, correct_plan
 from planner.launch.explain import explain
@@ -11,8 +12,7 @@ from planner.launch.preflight import Preflight
 from planner.launch.validation import Validation, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(Struct, frozen=True):
     """One of several launches. `change` is None for the command as given; `run` for one that was
     not started, because the plan forbids it."""
 

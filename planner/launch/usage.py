@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
+
+from msgspec import Struct
 
 from hardware_db import Rig
 from hardware_db.usage import GpuMeter
@@ -21,8 +22,7 @@ _KIB: Final = 1024
 Reading = Callable[[], InUse | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What was seen: bytes and watts."""
 
     before: int | None = None

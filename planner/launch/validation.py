@@ -23,13 +23,14 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from threading import Event as Flag
 from typing import Final
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from planner.calibration import Observation
 from planner.errors import PlanError
@@ -58,8 +59,7 @@ class Verdict(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A server that runs on: its process, where it listens, the file that holds its key."""
 
     pid: int
@@ -67,8 +67,7 @@ class Kept:
     key_file: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """One launch beside its plan."""
 
     preflight: Preflight

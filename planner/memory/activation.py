@@ -8,9 +8,10 @@ the sampler is the largest: its buffers are requests x vocabulary, not split ove
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard, count_same

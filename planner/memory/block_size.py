@@ -7,9 +7,10 @@ tokens long; the state is padded to the same size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import lcm
+
+from msgspec import Struct
 
 from planner.engine.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from planner.memory.kv_specs import ceil_div
@@ -17,8 +18,7 @@ from planner.memory.kv_specs import ceil_div
 _MLA_HYBRID_ALIGNMENT = 128
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSizes:
+class BlockSizes(Struct, frozen=True):
     """Tokens of a block of attention and of recurrent layers, and the page they share."""
 
     attention: int

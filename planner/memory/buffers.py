@@ -7,7 +7,8 @@ statistics of a full batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import Layer, ModelCard
@@ -23,8 +24,7 @@ from planner.memory.weights import Layout
 _FLASHINFER_MIN_HEADS_SM100 = 32
 
 
-@dataclass(frozen=True, slots=True)
-class RankBuffers:
+class RankBuffers(Struct, frozen=True):
     """Bytes of one rank's persistent buffers."""
 
     sampler: int = 0  # output_bin_counts and prompt_bin_mask
@@ -57,7 +57,7 @@ class RankBuffers:
     @property
     def total(self) -> int:
         """All of them."""
-        return sum(int(getattr(self, field.name)) for field in fields(self))
+        return sum(astuple(self))
 
 
 def persistent_buffers(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from model_cards.caches import Attention
 from model_cards.card import ModelCard
@@ -18,8 +19,7 @@ from planner.memory.kv_groups import KVCacheGroup, group_layers
 from planner.memory.parallel import stage_caches
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayout:
+class CacheLayout(Struct, frozen=True):
     """The groups that the KV cache is divided among."""
 
     groups: tuple[KVCacheGroup, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import Platform

@@ -6,7 +6,7 @@ table between models whose tables are the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from model_cards.card import ModelCard
 from planner.engine.refusal import RefusalKind, Unloadable

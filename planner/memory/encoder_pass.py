@@ -7,9 +7,10 @@ V2 keeps only the latter, v1/worker/gpu/mm/encoder_runner.py).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from model_cards.card import ModelCard, Tower
 from model_cards.modules import Linear

@@ -8,7 +8,8 @@ allocates itself; what earlier ones hold matters to the check of free memory at 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from planner.engine.device import Platform

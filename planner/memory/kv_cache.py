@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import lcm
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState
 from model_cards.card import ModelCard
@@ -33,8 +35,7 @@ from planner.memory.kv_specs import (
 _BESIDE_ATTENTION = (AttentionKind.INDEXER, AttentionKind.TAIL)
 
 
-@dataclass(frozen=True, slots=True)
-class KVCachePlan:
+class KVCachePlan(Struct, frozen=True):
     """What a pool of so many bytes holds, as vLLM would print it."""
 
     groups: tuple[KVCacheGroup, ...]

@@ -7,8 +7,10 @@ the most that any group's layers need.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from math import lcm
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.memory.kv_packing import packed
 from planner.memory.kv_specs import (
@@ -24,8 +26,7 @@ from planner.memory.kv_specs import (
 _LOCAL = (SpecKind.SLIDING, SpecKind.CHUNKED)  # not windows of latent vectors: vLLM fails there
 
 
-@dataclass(frozen=True, slots=True)
-class KVCacheGroup:
+class KVCacheGroup(Struct, frozen=True):
     """Layers (by index) that share a block table.
 
     `specs` are the layers' own; they differ only in a group of one type but several widths.

@@ -6,7 +6,8 @@ For KV cache layouts with the block outermost (vLLM's `_get_packed_kv_cache_grou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.memory.kv_specs import KVCacheSpec, NoCommonLayout, SpecKind, ceil_div, one_type
 
@@ -15,8 +16,7 @@ _WINDOWS = frozenset({SpecKind.SLIDING, SpecKind.SLIDING_MLA})
 _STATES = frozenset({SpecKind.MAMBA, SpecKind.CIRCULAR})
 
 
-@dataclass(frozen=True, slots=True)
-class _Bucket:
+class _Bucket(Struct, frozen=True):
     """Layers that need the same number of blocks, by the size of their pages."""
 
     layers: tuple[int, ...]

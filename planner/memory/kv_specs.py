@@ -6,10 +6,12 @@ page too: one for each block it holds, whatever the block's length in tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from math import gcd
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
 from model_cards.dtypes import DTYPE_BYTES
@@ -63,8 +65,7 @@ _LATENT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KVCacheSpec:
+class KVCacheSpec(Struct, frozen=True):
     """The cache format of one layer on one rank."""
 
     kind: SpecKind
@@ -80,8 +81,7 @@ class KVCacheSpec:
     state: RecurrentState | None = None
     state_blocks: int = 0  # blocks of a recurrent state that one request holds
     checkpoint_alignment: int | None = None  # tokens between states that its prefill hands out
-    # Of one token, before any padding; what is compared implies it, and fractions hash slowly.
-    token_bytes: Fraction = field(default=Fraction(0), compare=False)
+    token_bytes: Fraction = Fraction(0)  # of one token, before any padding
     context_ranks: int = 1  # ranks that share the tokens of a request (decode context parallelism)
     page_alignment: int = 1  # bytes that a page is a multiple of
     encoder_tokens: int = 0  # states of an encoder that cross-attention holds for a request

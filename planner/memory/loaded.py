@@ -6,7 +6,8 @@ What vLLM can only measure at start-up (activations, graphs) is not here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.card import ModelCard
 from planner.engine.attention import Backends, attention_backends
@@ -21,8 +22,7 @@ from planner.memory.parallel import stage_layers
 from planner.memory.weights import RankWeights, layout_of, weights_per_stage
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedStage:
+class LoadedStage(Struct, frozen=True):
     """One rank of a pipeline stage, in bytes."""
 
     layers: int
@@ -36,8 +36,7 @@ class LoadedStage:
         return self.weights.total + self.buffers.model
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
+class LoadedModel(Struct, frozen=True):
     """A model on its ranks, one for each pipeline stage, and how its KV cache is laid out."""
 
     backends: Backends

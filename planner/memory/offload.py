@@ -7,7 +7,8 @@ embedding or the output head; and of those only parameters, not buffers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from model_cards.card import Layer, ModelCard
 from model_cards.modules import Buffer, Experts, HostTable, Linear, Module
@@ -19,8 +20,7 @@ from planner.memory.parallel import local_experts, local_linear
 from planner.memory.weights import Layout, module_bytes, tower_layout
 
 
-@dataclass(frozen=True, slots=True)
-class Offloaded:
+class Offloaded(Struct, frozen=True):
     """Bytes of one rank: kept in host memory, and of the GPU's slots that they are fetched to.
 
     `host` may be off by up to `band`: the parameter where the limit falls, by vLLM's order of them.

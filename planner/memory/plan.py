@@ -8,7 +8,8 @@ graph estimate, is the KV cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hardware_db import Device, Rig
 from model_cards import ModelCard
@@ -49,8 +50,7 @@ _ESTIMATED_WEIGHTS_BAND = 0.06
 _OTHER_RELEASE_WEIGHTS_BAND = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class RankMemory:
+class RankMemory(Struct, frozen=True):
     """The budget of one rank of a pipeline stage; quantities in bytes."""
 
     weights: Quantity
@@ -63,8 +63,7 @@ class RankMemory:
     kv_cache: Quantity  # "Available KV cache memory"; negative if the rest is too large
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
+class MemoryPlan(Struct, frozen=True):
     """A launch, in memory. `ranks` has one entry for each pipeline stage."""
 
     card: ModelCard

@@ -7,9 +7,11 @@ utilization, the context and the number of requests then follow for all of them 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import ModelCard
@@ -37,8 +39,7 @@ AXES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """A grid of settings; every array has one dimension for each of `AXES`.
 
     Where vLLM refuses a setting by a rule, less is free at the start than is asked for, or the

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.refusal import Refusal, RefusalKind
@@ -24,8 +26,7 @@ class Answer(Enum):
     NO = "no"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The answer, the first reason for it, and the chance that vLLM refuses to start."""
 
     answer: Answer
@@ -49,8 +50,7 @@ class Verdict:
         return self.answer is Answer.YES
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """A check of what vLLM finds free on the device against what it asks of it: the first, or the
     last, behind the KV cache.
     """

@@ -8,8 +8,10 @@ format are modelled (tests/planner/test_oracle.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from model_cards.card import Layer, ModelCard, Tower, count_same
 from model_cards.dtypes import DTYPE_BYTES
@@ -35,8 +37,7 @@ from planner.memory.parallel import local_experts, local_linear, local_rows, sta
 from planner.memory.repacking import Capability, experts_bytes, linear_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """What decides a rank's share of the weights."""
 
     tensor_parallel_size: int = 1
@@ -95,8 +96,7 @@ def _follows_length(card: ModelCard) -> bool:
     return any(table.rows == AS_LONG_AS_PROMPTS for table in card.rotary)
 
 
-@dataclass(frozen=True, slots=True)
-class RankWeights:
+class RankWeights(Struct, frozen=True):
     """Bytes of one rank's parameters and buffers."""
 
     embedding: int = 0
@@ -116,7 +116,7 @@ class RankWeights:
     @property
     def total(self) -> int:
         """All that is on the GPU."""
-        held = sum(int(getattr(self, field.name)) for field in fields(self))
+        held: int = sum(astuple(self))
         return held - 2 * self.offloaded
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import CardError, ModelCard
@@ -19,8 +20,7 @@ _MOST_GPUS = 32
 _LARGER = 2  # kinds of GPU to name
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """One checkpoint of the model on the rig: settled, or why not."""
 
     card: ModelCard
@@ -33,8 +33,7 @@ class Checkpoint:
         return isinstance(self.result, Settled) and self.result.sure
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(Struct, frozen=True):
     """Ways out, nearest first."""
 
     shorter: Checkpoint | None  # the same checkpoint with the longest context that fits

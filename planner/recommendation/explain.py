@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards.caches import AttentionKind
@@ -34,16 +36,14 @@ _SPEED_BOUNDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What a change of the question would bring."""
 
     what: str
     pick: Candidate
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The reasons for the pick of a search."""
 
     binding: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 
@@ -11,8 +12,7 @@ from planner.errors import PlanError
 _OPEN: Final = ("apache-2.0", "apache-license-2.0", "mit", "bsd-3-clause", "bsd-2-clause", "isc")
 
 
-@dataclass(frozen=True, slots=True)
-class Licences:
+class Licences(Struct, frozen=True):
     """The names that are allowed, in lower case; none: any licence, also an unknown one."""
 
     names: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from hardware_db import Rig
 from model_cards.errors import UnknownModel
@@ -15,8 +15,7 @@ from planner.recommendation.search import Rejected
 from planner.recommendation.variants import base_id
 
 
-@dataclass(frozen=True, slots=True)
-class Placing:
+class Placing(Struct, frozen=True):
     """A model's place among all that work, its reason, and what was rejected of it."""
 
     model_id: str

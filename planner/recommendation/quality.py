@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from functools import cache
 from math import hypot
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards import ModelCard
 
@@ -39,8 +41,7 @@ _SIZE: Final = re.compile(r"[-_](?:\d+x|e)?\d+(?:\.\d+)?[bm](?:-a\d+(?:\.\d+)?b)
 _INT4_EXTRA_ERROR: Final = 1.0  # points; most published pairs come from whoever quantized
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
+class Quality(Struct, frozen=True):
     """A score (Llama-3.1-8B-Instruct = 40, DeepSeek-V3 = 60) with one standard error."""
 
     score: float
@@ -56,16 +57,14 @@ class Quality:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(Struct, frozen=True):
     """A way a model answers, with its score overall and in single categories."""
 
     overall: Quality
     categories: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class RatedModel:
+class RatedModel(Struct, frozen=True):
     """An instruction-tuned model with a score."""
 
     model_id: str
@@ -129,8 +128,7 @@ def base_of() -> dict[str, str]:
     return {line["id"].lower(): line["of"] for line in _lines()[1:] if "of" in line}
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """Points that a weight format costs, from published pairs, and their error."""
 
     points: float

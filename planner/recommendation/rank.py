@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import ModelCard
@@ -45,8 +47,7 @@ _TIED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One model on the rig: its best checkpoint with the best settings."""
 
     base_id: str
@@ -76,8 +77,7 @@ class Choice:
         return self.card.model_id
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """A rated model that is not in the ranking: why, by checkpoint where any was looked at."""
 
     model_id: str
@@ -86,8 +86,7 @@ class Miss:
     rejected: tuple[Rejected, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Struct, frozen=True):
     """Models in order of preference, best first."""
 
     rig: Rig
@@ -151,8 +150,7 @@ def leaders(choices: Iterable[Choice], aim: Objective) -> tuple[Choice, ...]:
     return tuple(first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bar:
+class _Bar(Struct, frozen=True):
     """What a model, no better than those before it, needs to change the first rows."""
 
     aim: Objective

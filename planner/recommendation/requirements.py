@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards import ModelCard
 from planner.errors import PlanError
@@ -37,8 +39,7 @@ class Objective(Enum):
             raise PlanError(f"Unknown objective {name!r}; one of {names}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements:
+class Requirements(Struct, frozen=True):
     """A workload, the context a single request may grow to, and limits on what may be recommended.
 
     `context` None: `DEFAULT_CONTEXT`, or less for a model that has less. `objective` None: a model

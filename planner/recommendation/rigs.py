@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Gpu, all_gpus, find_rig
 from model_cards import ModelCard
@@ -25,8 +27,7 @@ _ROOMIEST: Final = "8xb300"  # has memory for every checkpoint that any rig here
 _ROWS_OF_OTHERS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RigChoice:
+class RigChoice(Struct, frozen=True):
     """A rig that serves a checkpoint of the model, with its hourly price where one is known."""
 
     variant: Variant

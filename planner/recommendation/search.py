@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hardware_db import Rig
 from model_cards import ModelCard
@@ -25,8 +26,7 @@ _ALLOWED_LOSS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A checkpoint with a layout and settings that work."""
 
     variant: Variant
@@ -53,16 +53,14 @@ class Candidate:
         return kept, self.pace, held, -float(settled.gpus)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """A checkpoint that does not do, and why, with numbers."""
 
     variant: Variant
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """What was looked at for a model. `pick` is None where nothing is expected to work."""
 
     requirements: Requirements

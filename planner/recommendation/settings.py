@@ -6,8 +6,9 @@ Each departure from a default has a reason that is shown with the command.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import ModelCard

@@ -6,8 +6,9 @@ them. Layouts are compared by what the objective counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import ModelCard

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.engine.rules import is_emulated
 from planner.engine_config import EngineConfig
@@ -20,8 +22,7 @@ from planner.speed.step import MissingFact
 MOST_AT_ONCE: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """Settings that work, or may: the plan, its speed, and why each is not vLLM's default."""
 
     memory: MemoryPlan
@@ -60,8 +61,7 @@ class Settled:
         return seconds + self.speed.ttft if self.speed.ttft is not None else seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(Struct, frozen=True):
     """No settings work; `nearest` is the plan that came closest, if one could be made."""
 
     reason: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hardware_db import Rig
 from model_cards import CardError, ModelCard
@@ -35,8 +36,7 @@ _ORDER: Final = ("16bit", "fp8", "w8a8", "int8", "mxfp4", "nvfp4", "int4")  # le
 _ONLINE: Final = "fp8"  # the only method that costs next to nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """A checkpoint to serve a model from, and how."""
 
     card: ModelCard  # as it is stored

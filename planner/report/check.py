@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Literal
 
+from msgspec.structs import asdict
 from pydantic import Field
 
 from planner.diagnosis.check import Check
@@ -114,21 +114,11 @@ class CheckReport(StrictModel):
 
 def _settings(check: Check) -> dict[str, Any]:
     """What was given, and vLLM's choice where nothing was."""
-    config = check.config
-    given = {
-        field.name: getattr(config, field.name)
-        for field in fields(config)
-        if getattr(config, field.name) != field.default
-    }
     plain = {
-        name: value if isinstance(value, str | int | float | bool) else _parts(value)
-        for name, value in given.items()
+        name: value if isinstance(value, str | int | float | bool) else asdict(value)
+        for name, value in check.config.departures().items()
     }
     return plain | (_resolved(check.memory) if check.memory is not None else {})
-
-
-def _parts(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _resolved(memory: MemoryPlan) -> dict[str, Any]:

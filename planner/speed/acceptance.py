@@ -10,11 +10,13 @@ and their sources are in data/acceptance.json (tools/fit_acceptance.py).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from functools import cache
 from math import log2
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards.known_drafts import base_name
 from planner.errors import PlanError
@@ -27,8 +29,7 @@ ANY_TASK: Final = "any"  # where the kind of text is not known
 _BISECTIONS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """Rates at which drafted tokens are accepted, each given that all before it were.
 
     The first is `first`, the i-th `first` x `handover` x `decay`^(i - 2), never above 1.
@@ -68,8 +69,7 @@ class Acceptance:
         return by_tokens[tokens]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """How the rates of a kind of draft fall, whatever its first one.
 
     Drafts that guess very well, or hardly ever, fall less from token to token than those between:
@@ -106,8 +106,7 @@ class Curve:
         return self.from_first((low + high) / 2)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedAcceptance:
+class ExpectedAcceptance(Struct, frozen=True):
     """What to expect of a draft, with nine of ten drafts of its kind between `low` and `high`."""
 
     likely: Acceptance

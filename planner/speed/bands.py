@@ -6,9 +6,10 @@ From what predictions missed by on measurements of sources that their constants 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp, hypot, log
 from typing import Final
+
+from msgspec import Struct
 
 from planner.engine.device import Platform
 from planner.memory.plan import MemoryPlan
@@ -19,8 +20,7 @@ from planner.speed.hardware import slowest
 _FEW: Final = 8  # requests at once, up to which the time to the first token is hardly a queue
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(Struct, frozen=True):
     """Measured time over predicted time: between these in nine of ten cases."""
 
     low: float

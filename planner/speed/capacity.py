@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import ceil, inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
@@ -20,8 +22,7 @@ from planner.speed.serving import (
 from planner.workload import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """How much a launch serves. Users and requests of all data-parallel replicas together."""
 
     loads: tuple[SpeedEstimate, ...]  # at rising concurrency
@@ -72,8 +73,7 @@ def plan_capacity(memory: MemoryPlan, workload: Workload, *, task: str = "chat")
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Aims:
+class Aims(Struct, frozen=True):
     """What a server is to reach and what it costs. Times in seconds; None: not asked for."""
 
     request_rate: float | None = None  # per second
@@ -96,8 +96,7 @@ class Aims:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """A launch as a server: its speed as asked, how much it serves, and the cost of its tokens.
 
     `speed` is None where more requests come than it can answer.
@@ -123,8 +122,7 @@ def plan_serving(
     return Serving(speed, capacity, cost)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What tokens cost. The energy is an upper bound: a card seldom draws its whole TDP."""
 
     price_per_million: Quantity | None  # of output tokens; None where no price was given

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState
 from model_cards.card import ModelCard, count_same
@@ -25,8 +26,7 @@ _MLA_PROMPT_SHARE: Final = (192 + 128) / (576 + 512)
 _LATENT: Final = frozenset({AttentionKind.MLA, AttentionKind.SLIDING_MLA, AttentionKind.INDEXER})
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnWeights:
+class DrawnWeights(Struct, frozen=True):
     """Weights of which every token picks a share: routed experts, or a model known by totals."""
 
     bytes: float  # on this rank
@@ -41,8 +41,7 @@ class DrawnWeights:
         return larger(self.active, drawn)
 
 
-@dataclass(frozen=True, slots=True)
-class Matrices:
+class Matrices(Struct, frozen=True):
     """The matrices of one part of the model on a rank, all pipeline stages together."""
 
     part: str  # "attention", "mlp", "experts", "head"
@@ -58,8 +57,7 @@ class Matrices:
         return self.bytes + self.drawn.bytes * self.drawn.touched(tokens, exponent)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheReads:
+class CacheReads(Struct, frozen=True):
     """Layers of attention that are alike: what one request makes a rank read in a step."""
 
     layers: int
@@ -83,8 +81,7 @@ class CacheReads:
         return self.layers * self.token_bytes * self.vectors(context)
 
 
-@dataclass(frozen=True, slots=True)
-class StepDemand:
+class StepDemand(Struct, frozen=True):
     """A step on one rank, all pipeline stages together: a token passes through each in turn."""
 
     matrices: tuple[Matrices, ...]

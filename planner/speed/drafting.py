@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from model_cards.card import Draft, Layer, count_elements, module_bytes
 from model_cards.modules import Experts, Module
@@ -26,8 +27,7 @@ from planner.speed.step import StepModel
 MATCHING: Final = WITHOUT_DRAFT
 
 
-@dataclass(frozen=True, slots=True)
-class DraftModel:
+class DraftModel(Struct, frozen=True):
     """A draft at work on one rank. Seconds, bytes and operations of one pass, unless named."""
 
     kind: str  # the method, with how it drafts: `peagle`, `pard`
@@ -111,8 +111,7 @@ def drafting_costs() -> dict[str, Any]:
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class _Weights:
+class _Weights(Struct, frozen=True):
     """A draft's weights on one rank that its passes read, and the parameters of a token."""
 
     dense: float

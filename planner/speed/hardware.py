@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hardware_db import Device, Rig
 from planner.errors import PlanError
@@ -20,8 +21,7 @@ class MissingFact(PlanError):
     """A fact of the hardware without which there is no speed to predict."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """What joins the ranks that work on one step."""
 
     kind: str  # "nvlink" (or another fabric) or "pcie"
@@ -29,8 +29,7 @@ class Link:
     across_nodes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """The slowest device of a rig, for which every rank waits. Bytes and operations per second."""
 
     bandwidth: float

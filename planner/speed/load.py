@@ -12,9 +12,10 @@ rest is spread over the answer. tests/planner/speed holds it against vLLM's sche
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import erf, sqrt
 from typing import Final
+
+from msgspec import Struct
 
 from planner.memory.plan import MemoryPlan
 from planner.speed.constants import Constants
@@ -26,8 +27,7 @@ _APART: Final = 0.25  # spread of answers from which on their ends do not come i
 _ROUNDS: Final = 40  # of halving, where a load is searched for
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """A replica with so many users. Times in seconds, rates per second; averages all."""
 
     users: float  # requests at a time: running and waiting
@@ -45,8 +45,7 @@ class Load:
         return 1 / self.tpot
 
 
-@dataclass(frozen=True, slots=True)
-class LoadModel:
+class LoadModel(Struct, frozen=True):
     """One data-parallel replica of a launch under one kind of request."""
 
     step: StepModel

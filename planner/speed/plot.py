@@ -5,10 +5,11 @@ Needs matplotlib (`pip install 'vplan[plot]'`), which nothing else does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from planner.errors import PlanError
 from planner.files import write_bytes

@@ -9,7 +9,8 @@ Up to the ridge, where both are equal, a larger batch costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.memory.plan import MemoryPlan
 from planner.speed.serving import SpeedEstimate, predict_speed
@@ -17,8 +18,7 @@ from planner.speed.step import StepModel
 from planner.workload import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class RoofPoint:
+class RoofPoint(Struct, frozen=True):
     """A launch with so many requests at once, in tokens per second of all of them together."""
 
     concurrency: int

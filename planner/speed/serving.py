@@ -6,7 +6,8 @@ The physical ceiling, bytes over bandwidth, is given beside it and bounds every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
@@ -19,8 +20,7 @@ from planner.workload import Workload
 _SOURCE = "step-time model"
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedEstimate:
+class SpeedEstimate(Struct, frozen=True):
     """Speed of a launch under a workload. Times in seconds, rates in tokens per second."""
 
     workload: Workload
@@ -50,8 +50,7 @@ def predict_speed(memory: MemoryPlan, workload: Workload, *, task: str = "chat")
     return estimate(memory, model, load, workload, drafts)
 
 
-@dataclass(frozen=True, slots=True)
-class Drafting:
+class Drafting(Struct, frozen=True):
     """What speculative decoding does to a launch's steps; nothing without."""
 
     gain: Callable[[float], Quantity] | None = None  # times faster, with so many running

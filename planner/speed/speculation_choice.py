@@ -7,8 +7,10 @@ counts where requests then have to wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards import ModelCard
 from model_cards.known_drafts import KnownDraft, draft_card, drafts_of
@@ -29,8 +31,7 @@ from planner.workload import Workload
 _MATCHING: Final = ("ngram", "suffix")
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculationChoice:
+class SpeculationChoice(Struct, frozen=True):
     """Every method that is known for a target, the one to use, and why."""
 
     plain: MemoryPlan

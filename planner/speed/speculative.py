@@ -10,9 +10,11 @@ of the two taken: that is what published batch sweeps show (5 to 7 % mean error,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import exp, hypot, log
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
@@ -31,8 +33,7 @@ LARGEST_BATCH: Final = 1024  # as far as a break-even is looked for
 _BATCHES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768)
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculativeModel:
+class SpeculativeModel(Struct, frozen=True):
     """A plan with speculation: its steps, plain and speculative."""
 
     step: StepModel

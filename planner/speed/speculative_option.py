@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from model_cards import ModelCard
 from model_cards.known_drafts import KnownDraft, draft_card
@@ -29,8 +31,7 @@ _MOST: Final = 8
 _FIRST_TRY: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculativeOption:
+class SpeculativeOption(Struct, frozen=True):
     """A way to speculate, judged for a plan and its load.
 
     `problem` says why it cannot be used; there is no gain then.

@@ -13,9 +13,10 @@ Batch, context and tokens may be numbers or numpy arrays that broadcast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2
 from typing import Final
+
+from msgspec import Struct
 
 from planner.engine.device import Platform
 from planner.memory.plan import MemoryPlan
@@ -29,8 +30,7 @@ __all__ = ["MissingFact", "StepModel", "StepTime"]
 _FUSED_SINCE: Final = "0.20.0"  # all-reduce, norm and quantization in one kernel
 
 
-@dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(Struct, frozen=True):
     """Seconds of a step, by what takes them; arrays where arrays were asked for."""
 
     weights: Amount
@@ -46,8 +46,7 @@ class StepTime:
         return self.weights + self.compute + self.kv + self.fixed + self.communication
 
 
-@dataclass(frozen=True, slots=True)
-class StepWork:
+class StepWork(Struct, frozen=True):
     """What one rank does in a step."""
 
     flops: Amount
@@ -59,8 +58,7 @@ class StepWork:
         return self.flops / self.bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StepModel:
+class StepModel(Struct, frozen=True):
     """The steps of a planned launch: what they ask of a rank, and how fast that one is."""
 
     demand: StepDemand

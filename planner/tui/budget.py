@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Quantity
@@ -21,8 +22,7 @@ LOOKS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part of the budget. `source` says what it was taken from."""
 
     letter: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.memory.sweep import sweep_memory
 from planner.memory.verdict import Answer
@@ -13,8 +15,7 @@ _SHORTEST: Final = 1024
 _MOST_ROWS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """How many requests of `context` tokens the cache holds at once, if it starts at all."""
 
     context: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
 from textual.fuzzy import Matcher
 
 from hardware_db import HardwareError, all_gpus, find_rig
@@ -26,16 +26,14 @@ _MOST: Final = 100
 _MOST_FOLDERS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One entry of a list: what is written into the knob, and a word on it."""
 
     text: str
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """The entries for a query, best first, and a line on the query itself."""
 
     entries: tuple[Choice, ...]

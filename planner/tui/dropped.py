@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlparse
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.command.invocation import read_invocation, split_text
 from planner.command.parse import read_command
@@ -27,8 +29,7 @@ _PLAN_FILES: Final = (".yaml", ".yml")
 _LONGEST_PATH: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Pasted:
+class Pasted(Struct, frozen=True):
     """What a command asks for, and what is wrong with how it is written."""
 
     settings: Settings
@@ -40,16 +41,14 @@ class Pasted:
         return sum(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedPlan:
+class OpenedPlan(Struct, frozen=True):
     """A plan file."""
 
     settings: Settings
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedLog:
+class OpenedLog(Struct, frozen=True):
     """The launches that a log tells of, at least one, the last of them the one to show."""
 
     name: str

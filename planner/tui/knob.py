@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from planner.errors import PlanError
 from planner.settings import Settings
@@ -15,8 +16,7 @@ from planner.workload import token_count
 POWERS: Final = tuple(2**exponent for exponent in range(24))
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """One knob.
 
     `write` takes what a person wrote and raises `PlanError` or `ValueError` with what is wrong;

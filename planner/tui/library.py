@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from hardware_db import Rig, find_rig
 from model_cards import ModelCard, open_card
@@ -12,8 +12,7 @@ from planner.engine.releases import Release, find_release
 from planner.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """Everything the planner is asked with, beside vLLM's settings."""
 
     rig: Rig

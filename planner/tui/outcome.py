@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.command.render import Command, render_command
 from planner.diagnosis.messages import own_message
@@ -20,8 +21,7 @@ from planner.speed.serving import SpeedEstimate, predict_speed
 from planner.tui.library import Inputs
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A plan, its speed, its command, or why there is none of each."""
 
     settings: Settings

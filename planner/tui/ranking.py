@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from planner.cli.format import gib, rate_band, seconds, short_count
 from planner.errors import PlanError
@@ -14,8 +15,7 @@ from planner.recommendation.requirements import Requirements
 from planner.workload import token_count, use_case_workload
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """What was written into the filters; nothing written is no filter."""
 
     use_case: str
@@ -41,8 +41,7 @@ def _pace(text: str) -> float:
         raise PlanError(f"{text.strip()!r} is no number of tokens per second") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column. `key` is what rows are sorted by, None last; `best` first: the largest or not."""
 
     name: str

@@ -6,17 +6,16 @@ that every backend takes, and the first attention layer has the head size of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import lcm
 
 from hypothesis import strategies as st
+from msgspec import Struct
 
 GIB = 2**30
 
 
-@dataclass(frozen=True)
-class Kernels:
+class Kernels(Struct, frozen=True):
     """Block sizes an attention backend takes: multiples of the one, or exactly these."""
 
     sizes: tuple[int, ...]
@@ -35,8 +34,7 @@ class Reach(Enum):
     INDEXER = "indexer"
 
 
-@dataclass(frozen=True)
-class Heads:
+class Heads(Struct, frozen=True):
     """An attention layer. MLA: `size` is that of the latent vector, `kv_heads` 1."""
 
     reach: Reach
@@ -55,8 +53,7 @@ class Mixer(Enum):
     LINEAR = "linear"
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """A recurrent layer, in the hyperparameters of its kind."""
 
     mixer: Mixer
@@ -71,8 +68,7 @@ class State:
 Cache = Heads | State
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A model and the settings of one launch."""
 
     layers: tuple[tuple[Cache, ...], ...]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from geometries import Cache, Heads, Launch, Mixer, Reach, State
+from msgspec import Struct
 
 from hardware_db import find_gpu
 from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
@@ -26,8 +25,7 @@ from planner.memory.parallel import stage_caches
 DEVICE = device_facts(find_gpu("h100-sxm").gpu)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """vplan's plan, and why it could not be allocated."""
 
     plan: KVCachePlan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from unittest.mock import patch
 
 import torch
 from geometries import Heads, Launch, Reach
+from msgspec import Struct
 from vllm.config import SpeculativeConfig, VllmConfig
 from vllm.distributed.utils import get_pp_indices
 from vllm.model_executor.models import ModelRegistry
@@ -29,16 +29,14 @@ _REFUSALS = (ValueError, NotImplementedError, AssertionError, StopIteration, Zer
 _GROUP = planning.get_kv_cache_groups
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """A KV cache group: its caches, numbered in order, and tokens of a block."""
 
     caches: tuple[int, ...]
     block_size: int
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What vLLM plans. `refusal` is why it does not start; some of the plan may be there yet."""
 
     in_flight_tokens: int

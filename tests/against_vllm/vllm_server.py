@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
+
+from msgspec import Struct
 
 _READY_SECONDS = 400  # in a fresh environment on a busy machine
 _STOP_SECONDS = 20
@@ -23,8 +24,7 @@ _SIZE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(Struct, frozen=True):
     """What a server said that came up, or the log of one that did not."""
 
     log: str

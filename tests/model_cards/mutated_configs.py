@@ -8,8 +8,9 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
@@ -86,8 +87,7 @@ def change(document: dict[str, Any], rng: random.Random) -> str:
     return f"{path} = {value!r:.60}"
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """A changed checkpoint: its files, and what is wrong with them."""
 
     model_id: str

@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_hub import Answer, FakeHub, Repo
+from msgspec import Struct
 from tiny_models import LLAMA, LLAMA_PARAMETERS
 
 SCRIPT = """
@@ -31,8 +31,7 @@ BUNDLED = "Qwen/Qwen3-8B"
 TOKEN = "hf_aVerySecretTokenOfNobody"
 
 
-@dataclass(frozen=True)
-class Shell:
+class Shell(Struct, frozen=True):
     """A user's shell with HF_HOME and HF_ENDPOINT set."""
 
     home: Path

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import ModelCard

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 RELEASES = ("0.8.5", "0.10.2", "0.12.0", "0.16.0", "0.20.2", "0.25.1", "0.30.0", "0.33.0")
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """What a log of `cuda_log` says, in GiB and seconds."""
 
     weights: float = 14.99

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 # What would change what is printed or asked, wherever the tests run.
 _UNWANTED = (
@@ -19,8 +20,7 @@ VERSION = _VERSION_FILE.read_text("utf-8").split('"')[-2]  # as the build reads 
 EXECUTABLE = str(Path(sys.executable).with_name("vplan"))
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """What a run left behind."""
 
     status: int

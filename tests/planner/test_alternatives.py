@@ -17,11 +17,11 @@ and values take 80 layers x 2 x 8 heads x 128 x 2 bytes = 327,680 bytes, half of
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from launches import bundled
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from planner import Requirements, Settled, Unfit, Workload, settle

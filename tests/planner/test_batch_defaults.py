@@ -6,9 +6,8 @@ Expected values are the answers of vLLM's own `EngineArgs.get_batch_defaults` (0
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from model_cards.card import ModelCard

@@ -130,7 +130,7 @@ def test_the_nearest_length_is_what_vllm_would_estimate() -> None:
     assert message is not None
     assert f"the estimated maximum model length is {longest}." in message
     given = check.config
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     assert plan_memory(card, rig, replace(given, max_model_len=longest)).kv_cache.fits
     assert not plan_memory(card, rig, replace(given, max_model_len=longest + 16)).kv_cache.fits

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from launches import bundled, plan
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from model_cards.caches import RecurrentState, StateKind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from launches import bundled
+from msgspec.structs import replace
 
 from hardware_db import find_gpu, find_rig
 from model_cards.build import Facts, build_card

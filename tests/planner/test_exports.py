@@ -9,7 +9,6 @@ import json
 import shlex
 import shutil
 import subprocess
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from exported import (
     pods,
 )
 from launches import bundled, plan
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from model_cards.card import Origin

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from planner.engine.backend import AttentionBackend
 from planner.memory.kv_allocation import allocation_problem, kernel_block

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from launches import bundled
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from planner import EngineConfig, plan_memory

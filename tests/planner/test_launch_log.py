@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from launch_logs import CPU_LOG, FAILURES, RELEASES, STOP, V0_LOG, Said, cuda_log, key
+from msgspec.structs import replace
 
 from planner.launch.explain import explain
-from planner.launch.facts import FailureKind, LaunchFacts, Milestone
+from planner.launch.facts import FailureKind, LaunchFacts, Milestone, RankFacts
 from planner.launch.log import LogReader, read_log
 from planner.launch.shares import shares
 
@@ -118,9 +118,9 @@ def test_what_stands_before_a_line_does_not_matter(prefix: str) -> None:
     plain = only(cuda_log("0.30.0", Said()))
     facts = only([prefix + line for line in cuda_log("0.30.0", Said())])
     assert replace(facts, ranks=(), milestones=()) == replace(plain, ranks=(), milestones=())
-    for field in fields(facts.ranks[0])[1:]:
-        values = {getattr(rank, field.name) for rank in facts.ranks} - {None}
-        assert values <= {getattr(plain.ranks[0], field.name)}
+    for name in RankFacts.__struct_fields__[1:]:
+        values = {getattr(rank, name) for rank in facts.ranks} - {None}
+        assert values <= {getattr(plain.ranks[0], name)}
 
 
 def test_a_stop_is_no_failure() -> None:

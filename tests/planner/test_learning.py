@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from launch_logs import Said, cuda_log
+from msgspec.structs import replace
 
 from hardware_db import Rig, find_rig
 from planner.calibration import Calibration, Lesson, Term, calibrated_by

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from launches import bundled, plan
+from msgspec.structs import replace
 
 from planner import PlanError
 from planner.engine_config import AUTO_LENGTH

@@ -6,9 +6,8 @@ and dumped; the tests hold the turning points, and the number of spellings as a 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from planner import EngineConfig
 from planner.engine.flags import accepts_choice, accepts_flag, option, unknown_option

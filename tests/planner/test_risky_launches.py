@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from launches import bundled
+from msgspec.structs import replace
 from program import Vplan
 
 from hardware_db import find_rig

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import pytest
 from launches import bundled
+from msgspec.structs import replace
 
 from hardware_db import find_rig
 from planner import (
@@ -163,11 +162,7 @@ def test_each_departure_from_the_defaults_has_a_reason(model: str, rig: str) -> 
     if isinstance(result, Unfit):
         assert rig == "3060"
         return
-    changed = {
-        field.name
-        for field in fields(EngineConfig)
-        if getattr(result.config, field.name) != field.default
-    }
+    changed = set(result.config.departures())
     assert changed <= set(result.reasons)
     assert all(result.reasons[name] for name in changed)
 

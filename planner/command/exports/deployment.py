@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.command.render import Command, Flag
 from planner.command.secrets import SECRET_OPTIONS, is_secret, redacted
@@ -26,8 +28,7 @@ _WARM_UP_SECONDS: Final = 900
 _SHARED_MEMORY_GIB: Final = (2, 16)  # of one GPU, and of several: NCCL and the workers' queues
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """A launch that is to be written down. `environ` are the variables its plan depends on."""
 
     memory: MemoryPlan

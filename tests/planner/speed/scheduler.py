@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from planner.speed.step import StepModel
 
 BLOCK = 16
@@ -38,8 +40,7 @@ class Request:
         return self.prompt + max(0, self.written - 1) + (1 if self.written else 0) - self.done
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Means over the requests that ended after warming up."""
 
     tpot: float

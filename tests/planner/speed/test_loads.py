@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from launches import plan
+from msgspec.structs import replace
 from scheduler import BLOCK, Outcome, simulate
 
 from planner import MemoryPlan, PlanError, Workload

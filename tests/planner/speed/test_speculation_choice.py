@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from launches import bundled, plan
+from msgspec.structs import replace
 
 from model_cards.known_drafts import base_name, draft_card, drafts_of
 from planner import Workload, plan_memory, predict_speed, render_command

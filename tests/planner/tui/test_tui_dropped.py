@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
 import pytest
 from launch_logs import Said, cuda_log
+from msgspec.structs import replace
 from textual.events import Paste
 from textual.widgets import Button, Input
 from tui_driver import SMALL, Driver, drive, screen_text

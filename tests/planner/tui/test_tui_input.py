@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.events import Paste
 from textual.widgets import Input, OptionList
 from tui_driver import SMALL, Driver, copied, drive

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from launch_logs import Said, cuda_log
+from msgspec import Struct
 from test_tui_states import model
 from textual.events import Paste
 from textual.pilot import Pilot
@@ -42,8 +42,7 @@ LOG = cuda_log("0.33.0", Said())
 COMMAND = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """A plan to begin with, keys, what else is done, and the sizes it is drawn at."""
 
     settings: Settings = SMALL

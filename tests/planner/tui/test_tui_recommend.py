@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from textual.widgets import DataTable
 from tui_driver import SMALL, Driver, drive, screen_text
 

@@ -6,10 +6,11 @@ With VPLAN_PICTURES=FOLDER each is written there as SVG, to be looked at.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.widgets import DataTable, Static
 from tui_driver import SIZES, SMALL, Driver, drive, screen_text
 
@@ -18,8 +19,7 @@ from planner.settings import Settings
 from planner.tui.widgets.knob_row import KnobRow
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """How to get there, and what is then to be read in the picture."""
 
     settings: Settings
