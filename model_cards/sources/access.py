@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from model_cards.sources import hub_client
-from model_cards.sources.hub_cache import find_snapshot, is_offline
+from model_cards.sources.hub_cache import client_constants, find_snapshot, is_offline
 
 _WEIGHTS: Final = ("*.safetensors", "*.bin", "*.gguf", "*.pt")
 
@@ -21,10 +21,8 @@ def cached_weights(model_id: str, revision: str | None = None) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Where huggingface_hub puts what it fetches."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HUB_CACHE)
+    """Where huggingface_hub puts what it fetches. Raises `HubUnavailable` if it cannot say."""
+    return Path(client_constants().HF_HUB_CACHE)
 
 
 def check_access(model_id: str, token: str | None = None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,7 +65,12 @@ def open_online(model_id: str, revision: str | None = None) -> ModelCard:
     token, `BadConfig` for what its files hold.
     """
     until = time.monotonic() + _HEADERS_SHARE * hub_client.DEADLINE_SECONDS
-    card = hub_client.ask(lambda: _open_online(model_id, revision, until))
+
+    def question() -> ModelCard:
+        with ExitStack() as closing:
+            return _open_online(model_id, revision, until, closing)
+
+    card = hub_client.ask(question)
     from model_cards.sources.kept import Kept, save
 
     with suppress(OSError):  # a cache is a convenience
@@ -73,8 +78,10 @@ def open_online(model_id: str, revision: str | None = None) -> ModelCard:
     return card
 
 
-def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard:
-    from huggingface_hub import HfApi, hf_hub_download
+def _open_online(
+    model_id: str, revision: str | None, until: float, closing: ExitStack
+) -> ModelCard:
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, LocalEntryNotFoundError
 
     timeout = hub_client.DEADLINE_SECONDS
@@ -87,8 +94,7 @@ def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard
         if _size(files[name]) > MAX_CONFIG_BYTES:
             raise BadConfig(f"{name} is larger than {MAX_CONFIG_BYTES >> 20} MiB; not read")
         try:
-            # By the revision's name, not by its hash: else the cache could not find it by name.
-            return Path(hf_hub_download(model_id, name, revision=revision, etag_timeout=timeout))
+            return _download(model_id, name, revision, closing)
         except LocalEntryNotFoundError:  # the Hub stopped answering; a subclass of the next
             raise
         except EntryNotFoundError:
@@ -124,6 +130,30 @@ def _open_online(model_id: str, revision: str | None, until: float) -> ModelCard
     detail = f"revision {info.sha}" if info.sha else "latest revision"
     origin = Origin("hub", detail, revision=revision)
     return build_card(info.id or model_id, config, origin, facts)
+
+
+def _download(model_id: str, name: str, revision: str | None, closing: ExitStack) -> Path:
+    """A small file, in the cache, else in a folder that is there until `closing` closes."""
+    from tempfile import TemporaryDirectory
+
+    from huggingface_hub import hf_hub_download
+
+    def download(cache: str | None) -> Path:
+        # By the revision's name, not by its hash: else the cache could not find it by name.
+        timeout = hub_client.DEADLINE_SECONDS
+        return Path(
+            hf_hub_download(
+                model_id, name, revision=revision, etag_timeout=timeout, cache_dir=cache
+            )
+        )
+
+    try:
+        return download(None)
+    except OSError as error:
+        if error.errno is None:  # an answer of the Hub's
+            raise
+    # The cache is full, read-only or another's.
+    return download(closing.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
 
 
 def _gated(error: BaseException, stored: Totals | None) -> CardError:

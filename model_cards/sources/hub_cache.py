@@ -11,7 +11,9 @@ import os
 import re
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from model_cards.errors import HubUnavailable
 
 from msgspec import Struct
 
@@ -31,21 +33,38 @@ class Snapshot(Struct, frozen=True):
         return self.folder.name
 
 
+def client_constants() -> Any:
+    """huggingface_hub's folders and addresses; nothing heavy.
+
+    Raises `HubUnavailable` where a variable of the environment keeps it from being imported.
+    """
+    try:
+        from huggingface_hub import constants
+    except (ValueError, OSError) as error:
+        raise HubUnavailable(
+            f"huggingface_hub refuses a variable of its own, HF_...: {error}"
+        ) from None
+    return constants
+
+
 def is_offline() -> bool:
     """Whether HF_HUB_OFFLINE is set."""
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)
+    try:
+        return bool(client_constants().HF_HUB_OFFLINE)
+    except HubUnavailable:  # whoever asks the Hub is told so
+        return False
 
 
 def find_snapshot(model_id: str, revision: str | None = None) -> Snapshot | None:
     """The cached files of a model at a branch, tag or commit; None without a config.json there."""
-    from huggingface_hub import constants  # names of folders and variables, nothing heavy
-
     parts = model_id.split("/")
     if not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         return None
-    repository = Path(constants.HF_HUB_CACHE) / "--".join(("models", *parts))
+    try:
+        cache = Path(client_constants().HF_HUB_CACHE)
+    except HubUnavailable:  # whoever asks the Hub is told so
+        return None
+    repository = cache / "--".join(("models", *parts))
     commit = _commit(repository, revision or "main")
     if commit is None:
         return None

@@ -6,13 +6,16 @@ HF_HUB_OFFLINE).
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 from model_cards.errors import HubUnavailable
-from model_cards.sources.hub_errors import translate
+from model_cards.sources.hub_cache import client_constants
+from model_cards.sources.hub_errors import no_answer, refusal, translate
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -23,10 +26,15 @@ DEADLINE_SECONDS: Final = 2.6
 _SILENCE_SECONDS: Final = 60.0
 
 _THREAD: Final = "model_cards.hub"
+# What the client logs before it asks again.
+_RETRY: Final = re.compile(
+    r"HTTP Error (?P<status>\d{3}) thrown|'(?P<reason>.+)' thrown while", re.DOTALL
+)
 
 T = TypeVar("T")
 
 _silence: tuple[float, str] | None = None  # until when it is taken for dead, and why
+_retries: list[str] = []  # why the client asks again, in its words
 
 
 def ask(question: Callable[[], T]) -> T:
@@ -40,7 +48,7 @@ def ask(question: Callable[[], T]) -> T:
     began = time.monotonic()
     if _silence is not None and began < _silence[0]:
         raise HubUnavailable(_silence[1])
-    import huggingface_hub.hf_api  # noqa: F401 - what imports slowly is no slow Hub
+    _import_client()
     from huggingface_hub.utils.logging import get_logger
 
     patience = max(began + DEADLINE_SECONDS - time.monotonic(), DEADLINE_SECONDS / 2)
@@ -55,6 +63,7 @@ def ask(question: Callable[[], T]) -> T:
 
     for handler in get_logger().handlers:
         handler.addFilter(_is_not_ours)
+    _retries.clear()
     thread = threading.Thread(target=run, name=_THREAD, daemon=True)
     thread.start()
     thread.join(patience)
@@ -62,9 +71,37 @@ def ask(question: Callable[[], T]) -> T:
         return results[0]
     if errors and _is_an_answer(errors[0]):
         raise translate(errors[0]) from None
-    problem = translate(errors[0]) if errors else HubUnavailable("the Hub did not answer in time")
+    problem = translate(errors[0]) if errors else _in_time()
     _silence = (time.monotonic() + _SILENCE_SECONDS, str(problem))
     raise problem from None
+
+
+def _import_client() -> None:
+    """What imports slowly is no slow Hub. Raises `HubUnavailable` for settings that it refuses."""
+    constants = client_constants()
+    try:
+        address = urlsplit(constants.ENDPOINT)
+        known = address.scheme in ("http", "https") and bool(address.hostname)
+        _ = address.port  # ValueError for what is none
+    except ValueError:
+        known = False
+    if not known:
+        raise HubUnavailable("HF_ENDPOINT is no address such as https://huggingface.co")
+    import huggingface_hub.hf_api  # noqa: F401
+
+    # Else it asks, before anything else, what tools there are that might be using it.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+
+
+def _in_time() -> HubUnavailable:
+    """That there was no answer in time, or which ones made the client ask again until then."""
+    for said in reversed(_retries):
+        found = _RETRY.search(said)
+        if found is not None and found["status"] is not None:
+            return HubUnavailable(refusal(int(found["status"])))
+        if found is not None:
+            return HubUnavailable(no_answer(found["reason"]))
+    return HubUnavailable("the Hub did not answer in time")
 
 
 def time_left(until: float) -> float:
@@ -79,4 +116,7 @@ def _is_an_answer(error: BaseException) -> bool:
 
 def _is_not_ours(record: LogRecord) -> bool:
     """Keeps huggingface_hub's warnings about retries off the terminal: the caller has moved on."""
-    return record.threadName != _THREAD
+    ours = record.threadName == _THREAD
+    if ours:
+        _retries.append(record.getMessage())
+    return not ours

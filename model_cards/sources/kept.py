@@ -80,6 +80,10 @@ def save(path: Path, kept: Kept) -> None:
             partial = Path(stream.name)
             stream.write(json.dumps(_written(kept), separators=(",", ":")) + "\n")
         os.replace(partial, path)
+    except OSError as error:
+        if error.filename is None:  # of what is written
+            error.filename = str(path)
+        raise
     finally:
         if partial is not None:
             with suppress(OSError):

@@ -186,11 +186,11 @@ def _kept(word: str) -> Iterator[str]:
 
 
 def _cached() -> Iterator[str]:
-    from huggingface_hub import constants  # names of folders and variables, nothing heavy
-
     try:
+        from huggingface_hub import constants  # names of folders and variables, nothing heavy
+
         folders = os.listdir(constants.HF_HUB_CACHE)
-    except OSError:
+    except (OSError, ValueError):  # no folder, or a variable that it cannot read
         return
     for folder in folders:
         kind, _, name = folder.partition("--")

@@ -5,6 +5,7 @@ Each fault ends in time, in one printable line, and the bundled snapshot answers
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from typing import Final
 
 import pytest
 from fake_hub import Answer, FakeHub, Repo
+from huggingface_hub import constants
 from tiny_models import LLAMA, LLAMA_PARAMETERS
 
 from model_cards import BadConfig, CardError, UnknownModel, open_card
@@ -106,6 +108,58 @@ FILES = {
 def test_a_file_that_goes_wrong(hub: FakeHub, answer: Answer) -> None:
     hub.answers["/resolve/"] = answer
     ends_in_one_line()
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(503, "the Hub did not answer (its server fails, status 503)"),
+     (429, "the Hub limits requests for now (status 429)")],
+)  # fmt: skip
+def test_why_the_client_asked_again_until_the_end(hub: FakeHub, status: int, reason: str) -> None:
+    """It retries for half a minute; what is said is what it was told, not that it took long."""
+    hub.answers["/resolve/"] = Answer(status, headers={"Retry-After": "55"})
+    ends_in_one_line(reason)
+
+
+def test_a_password_in_the_address_of_a_mirror_is_in_no_error(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = "NeverShowThisPassword"
+    address = hub.url.replace("//", f"//me:{password}@")
+    hub.tokens = {f"Basic {base64.b64encode(f'me:{password}'.encode()).decode()}"}
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    assert open_card("org/tiny").origin.kind == "hub"
+    for answer in (*FILES.values(), Answer(500), Answer(404)):
+        monkeypatch.setattr("model_cards.sources.hub_client._silence", None)
+        hub.answers["/resolve/"] = answer
+        with pytest.raises(CardError) as caught:
+            open_card("org/tiny", revision="v2")
+        assert "NeverShow" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["a file", "a link that leads nowhere"])
+def test_a_cache_that_cannot_be_written_to_is_done_without(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    cache = tmp_path / "cache"
+    if place == "a file":
+        cache.write_text("")
+    else:
+        cache.symlink_to("/proc/nowhere")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    hub.repos["org/tiny"].files["generation_config.json"] = {"max_new_tokens": 7}
+    card = open_card("org/tiny")
+    assert (card.origin.kind, card.parameters) == ("hub", LLAMA_PARAMETERS)
+    assert any("limits answers to 7 tokens" in note for note in card.notes)  # of a second file
+    assert not list(tmp_path.glob("tmp*"))  # what stood in for it is gone
+
+
+def test_a_token_that_cannot_be_one(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_\u00e9\u00e9")
+    ends_in_one_line("the Hub was not asked: HF_TOKEN holds what no token does")
 
 
 @pytest.mark.parametrize("body", [b"", b'{"hidden', b"<html></html>", b"\xff\xfe{}", b"[" * 99_999])

@@ -77,6 +77,27 @@ def test_a_token_that_is_not_valid_is_not_shown(shell: Shell) -> None:
     assert "check HF_TOKEN" in shell.ask("org/tiny", HF_TOKEN=TOKEN)["error"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HF_ENDPOINT", value) for value in ("huggingface.co", "ftp://x", "http://", "http://x:99999",
+                                          "http://[::1", "\x1b[2J", " ")]
+    + [("HF_HUB_ETAG_TIMEOUT", "soon"), ("HF_HUB_DOWNLOAD_TIMEOUT", "1.5")],
+)  # fmt: skip
+def test_variables_that_the_client_cannot_read(shell: Shell, name: str, value: str) -> None:
+    card = shell.ask(BUNDLED, **{name: value})
+    assert card["origin"] == "bundled"
+    assert card["notes"][-1].startswith(
+        ("HF_ENDPOINT is no address", "huggingface_hub refuses a variable of its own, HF_...")
+    )
+    assert card["notes"][-1].isprintable()
+
+
+def test_nothing_is_asked_but_about_the_model(hub: FakeHub, shell: Shell) -> None:
+    """The client would first fetch a list of programs that might be using it."""
+    hub.delay["/api/agent"] = 30.0
+    assert shell.ask("org/tiny")["origin"] == "hub"
+
+
 def test_retries_are_not_reported_behind_the_callers_back(hub: FakeHub, shell: Shell) -> None:
     hub.answers["/resolve/"] = Answer(503)
     assert shell.ask(BUNDLED)["origin"] == "bundled"
