@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 
 from planner.errors import PlanError
 
@@ -15,28 +16,43 @@ def write_file(path: Path, text: str, *, force: bool = False) -> None:
 
 
 def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
-    """Write a file in one step.
+    """Write a file in one step; into a pipe or a device, which holds nothing, straight.
 
-    Raises `PlanError` if `path` exists and `force` is not set, `OSError` if it cannot be written;
-    what was there before is then unchanged.
+    Raises `PlanError` if `path` exists and `force` is not set, `OSError` that names `path` if it
+    cannot be written; what was there before is then unchanged. With `force` a link is followed.
     """
-    partial = None
     try:
-        with NamedTemporaryFile(
-            "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as stream:
-            partial = Path(stream.name)
+        if _is_stream(path):
+            path.write_bytes(content)
+        else:
+            _write_whole(path.resolve() if force else path, content, force)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _write_whole(path: Path, content: bytes, force: bool) -> None:
+    partial = path.with_name(f".{token_hex(8)}.part")
+    try:
+        with partial.open("xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        partial.chmod(0o666 & ~_umask())
         if force:
             os.replace(partial, path)
         else:
             _publish(partial, path)
     finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is there, and neither a file nor a folder."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _publish(partial: Path, path: Path) -> None:
@@ -49,9 +65,3 @@ def _publish(partial: Path, path: Path) -> None:
         if path.exists():
             raise PlanError(f"{path} exists; --force overwrites it") from None
         os.replace(partial, path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -13,9 +13,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from model_cards.errors import HubUnavailable
-
 from msgspec import Struct
+
+from model_cards.errors import HubUnavailable
 
 _PART: Final = re.compile(r"[\w.-]+", re.ASCII)
 _LONGEST_COMMIT: Final = 64

@@ -11,12 +11,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # before anything is imported
         from planner.version import VERSION
 
-        print(f"vplan {VERSION}")
+        _print(f"vplan {VERSION}")
         return
     if sys.argv[1:2] == ["__complete"]:  # what a shell asks at the Tab key
         from planner.cli.complete import complete
 
-        print(*complete(sys.argv[2:]), sep="\n")
+        _print(*complete(sys.argv[2:]))
         return
     gc.freeze()  # what imports and cards leave behind is never garbage
     gc.disable()
@@ -29,3 +29,15 @@ def main() -> None:
     from planner.cli.console import leave
 
     leave(status)
+
+
+def _print(*lines: str) -> None:
+    """Lines, with nothing else imported; there may be no reader, or no room."""
+    try:
+        print(*lines, sep="\n", flush=True)
+    except OSError as error:
+        sys.stdout = None  # what is left in it goes nowhere
+        if isinstance(error, BrokenPipeError):
+            sys.exit(141)
+        print(f"vplan: Cannot use the output: {error.strerror}", file=sys.stderr)
+        sys.exit(2)

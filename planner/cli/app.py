@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from errno import ENOENT
 from importlib import import_module
 from typing import Annotated
 
@@ -96,7 +97,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         _discard_output()
-        fail(f"Cannot use {error.filename or 'the output'}: {error.strerror or error}")
+        place = "the current folder" if error.errno == ENOENT else "the output"
+        fail(f"Cannot use {error.filename or place}: {error.strerror or error}")
         return Status.BAD_INPUT
     except Exception as error:
         if not _is_about_input(error):

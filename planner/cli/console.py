@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _PIPE_WIDTH = 80
+_NARROWEST = 20  # on a terminal that is narrower, or says so (COLUMNS=0), nothing could be read
 _PLAIN = "vplan.plain"  # error handler of encodings that lack a character
 _PLAIN_CHARACTERS = {"±": "+-", "×": "x", "…": "..."}
 
@@ -60,13 +61,15 @@ def console() -> Console:
             return super().render_str(shown, **options)
 
     interactive = sys.stdout.isatty()
-    return EncodableConsole(
+    made = EncodableConsole(
         highlight=False,
         markup=False,
         emoji=False,
         soft_wrap=False,
         width=None if interactive else _PIPE_WIDTH,
     )
+    made.width = max(made.width, _NARROWEST)
+    return made
 
 
 def say(text: str = "", style: str | None = None) -> None:

@@ -42,7 +42,8 @@ class Target(Struct, frozen=True):
             write_file(self.path, text, force=self.force)
         except OSError as error:
             raise PlanError(f"cannot write {self.path}: {error.strerror or error}") from None
-        say_verbatim(f"Written: {self.path}")
+        if self.path.is_file():  # what is read through a pipe is the text alone
+            say_verbatim(f"Written: {self.path}")
 
 
 @contextmanager

@@ -43,9 +43,10 @@ def test_a_reader_that_takes_one_line(arguments: tuple[str, ...]) -> None:
     assert errors == b""
 
 
-def test_a_reader_that_takes_nothing() -> None:
-    """More than a pipe holds, so that the writing must fail."""
-    process = start("gpus", "--json")
+@pytest.mark.parametrize("command", ["gpus --json", "--version", "__complete models x"])
+def test_a_reader_that_takes_nothing(command: str) -> None:
+    """More than a pipe holds, or a pipe that is closed before anything is written."""
+    process = start(*command.split())
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None
@@ -54,7 +55,8 @@ def test_a_reader_that_takes_nothing() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", ["gpus", "gpus --json", "--help", "schema"])
+@pytest.mark.parametrize("command", ["gpus", "gpus --json", "--help", "schema", "--version",
+                                     "__complete recommend --gpu h"])  # fmt: skip
 def test_a_full_disk(command: str) -> None:
     shell = f"{EXECUTABLE} {command} > /dev/full"
     run = subprocess.run(
@@ -108,6 +110,28 @@ def test_ctrl_c_while_modules_are_imported(tmp_path: Path) -> None:
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     run = vplan("gpus", PYTHONPATH=path)
     assert (run.status, run.out, run.err) == (128 + signal.SIGINT, "", "")
+
+
+def test_a_terminal_without_a_width(tmp_path: Path) -> None:
+    """COLUMNS=0, as some environments set it, printed nothing at all."""
+    ours, theirs = os.openpty()
+    run = subprocess.Popen(
+        [EXECUTABLE, "gpus", "4090"], stdout=theirs, env=environment(COLUMNS="0", TERM="dumb")
+    )
+    assert run.wait(60) == 0
+    assert "4090" in os.read(ours, 10_000).decode()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    run = subprocess.run(
+        ["/bin/sh", "-c", f"cd gone && rmdir ../gone && {EXECUTABLE} models add ."],
+        capture_output=True, env=environment(), text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert run.stderr == "vplan: Cannot use the current folder: No such file or directory\n"
 
 
 def test_the_module_can_be_run_without_the_script() -> None:

@@ -28,6 +28,49 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "plan.yaml").stat().st_mode) == 0o640
 
 
+def test_the_umask_of_other_threads_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read it, it must be set for a moment, in which another thread may make a file."""
+    monkeypatch.setattr(os, "umask", None)
+    write_file(tmp_path / "plan.yaml", "x")
+
+
+def test_a_device_or_a_pipe_is_written_into_and_not_replaced(tmp_path: Path) -> None:
+    """As `-o /dev/stdout`; with --force a device of its own was replaced by a file."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for force in (False, True):
+        write_file(pipe, "text", force=force)
+        assert os.read(end, 10) == b"text"
+    os.close(end)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    write_file(Path("/dev/null"), "text", force=True)
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_force_follows_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(PlanError, match="exists"):
+        write_file(tmp_path / "link", "new")
+    write_file(tmp_path / "link", "new", force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_name_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    write_file(tmp_path / ("n" * 255), "text")
+    assert os.listdir(tmp_path) == ["n" * 255]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="missing") as caught:
+        write_file(tmp_path / "missing" / "plan.yaml", "")
+    assert caught.value.filename == str(tmp_path / "missing" / "plan.yaml")
+
+
 def test_what_is_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text("mine")
