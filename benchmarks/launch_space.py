@@ -1,7 +1,7 @@
 """Launches over all that is bundled: every family and weight format, on every kind of rig.
 
 Of each architecture and format the smallest model stands for the others; its settings are those
-that vplan recommends, with and without speculative decoding.
+that vplan recommends, with and without speculative decoding, and as replicas on several GPUs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from planner.engine_config import SpeculativeConfig
 from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan, plan_memory
 from planner.memory.verdict import Answer
+from planner.recommendation.layouts import replicated
 from planner.recommendation.requirements import Requirements
+from planner.recommendation.settings import usual_settings
 from planner.recommendation.settle import Settled, settle
+from planner.recommendation.settled import MOST_AT_ONCE
 from planner.workload import use_case_workload
 
 RIGS = (
@@ -33,7 +36,7 @@ class Launch(Struct, frozen=True):
     """A planned launch and what it stands for."""
 
     rig: str
-    speculation: str  # "none", "ngram", "mtp"
+    speculation: str  # "none", "ngram", "mtp"; "replicas": none, with data parallelism
     memory: MemoryPlan
 
     @property
@@ -75,6 +78,15 @@ def launches(
             if not isinstance(settled, Settled):
                 continue
             yield Launch(name, "none", settled.memory)
+            for layout in replicated(card, rig, MOST_AT_ONCE):
+                config, _ = usual_settings(card, rig, requirements, known, layout)
+                try:
+                    memory = plan_memory(card, rig, config, vllm=known)
+                except PlanError:
+                    continue
+                if memory.starts.answer is not Answer.NO:
+                    yield Launch(name, "replicas", memory)
+                    break
             for method in ("ngram", *sorted({draft.method for draft in card.drafts})):
                 speculative = SpeculativeConfig(method, 2)
                 config = replace(settled.config, speculative_config=speculative)

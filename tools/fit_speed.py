@@ -85,8 +85,11 @@ STARTS: Final[dict[str, Start]] = {
     "all_reduce_growth_per_doubling": Start(0.15, 0.1, _REDUCE),
     "link_efficiency.nvlink": Start(0.35, 0.1, "bus bandwidth of large all-reduces"),
     "link_efficiency.pcie": Start(0.60, 0.13, "bus bandwidth of large all-reduces"),
-    "network_gbs": Start(20.0, None, "assumed: 200 Gbit/s between nodes"),
+    "network_gbs": Start(20.0, None, "assumed: 200 Gbit/s for each GPU of a machine"),
     "network_seconds": Start(60e-6, None, "assumed: RDMA between nodes"),
+    "replica_sync_seconds": Start(
+        150e-6, None, "assumed: an all-reduce of a few numbers on the hosts before each step"
+    ),
     "host_link_efficiency": Start(0.80, None, "pinned copies reach 80 % of the link's rate"),
     "expert_draw_exponent": Start(0.80, 0.05, "power-law routing: .5-.8 of uniform draws"),
     "bunching": Start(0.20, 0.15, "answers of like length end together; none known"),
@@ -265,6 +268,7 @@ ASSUMED_BANDS: Final = {
     "unlisted device": (0.5, 2.0),
     "eager": (0.6, 2.0),
     "offloaded": (0.6, 2.0),
+    "shared experts": (0.6, 1.8),
 }
 _LISTED: Final = [[7, 5], [8, 0], [8, 6], [8, 9], [9, 0], [10, 0], [10, 3], [12, 0]]
 _NOTE: Final = (

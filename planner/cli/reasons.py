@@ -18,6 +18,11 @@ def print_reasons(found: Search, rig: Rig) -> None:
         return
     say()
     say(reasons.binding)
+    if reasons.replicas:
+        head, *layouts = reasons.replicas
+        say(head)
+        for layout in layouts:
+            say_item(layout)
     for finding in reasons.findings:
         say(f"Note: {finding.text}")
     others = [one for one in found.frontier if one is not pick]
@@ -60,13 +65,12 @@ def _print_candidates(pick: Candidate, others: list[Candidate]) -> None:
     for one in (pick, *ranked[:_MOST_ROWS]):
         settled, variant = one.settled, one.variant
         online = "*" if variant.quantization else ""
-        tokens = settled.memory.kv_cache.tokens * settled.layout.data
         table.add_row(
             variant.model_id,
             f"{variant.weight_format}{online}",
             str(settled.layout),
             f"{variant.loss.points:.1f}",
-            short_count(tokens),
+            short_count(settled.tokens_held),
             rate_band(settled.speed.per_user) if settled.speed is not None else "-",
         )
     show(table)

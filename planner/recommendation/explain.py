@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hardware_db import Rig
-from model_cards.caches import AttentionKind
 from planner.engine.flags import accepts_flag
 from planner.findings import Finding, Severity
-from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.memory.plan import Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.larger import twice
+from planner.recommendation.parallelism import replicas_or_not
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.search import Candidate, Search, search
 from planner.recommendation.settings import may_use_fp8_kv
@@ -47,6 +47,7 @@ class Explanation(Struct, frozen=True):
     """The reasons for the pick of a search."""
 
     binding: str
+    replicas: tuple[str, ...]  # or one engine over all GPUs; empty where that is no question
     changes: tuple[Change, ...]
     findings: tuple[Finding, ...]
 
@@ -58,6 +59,7 @@ def explain(found: Search, rig: Rig) -> Explanation | None:
     settled, requirements = found.pick.settled, found.requirements
     return Explanation(
         binding(settled, requirements),
+        replicas_or_not(found),
         tuple(_changes(found.pick, rig, requirements)),
         tuple(_findings(settled, requirements)),
     )
@@ -69,7 +71,7 @@ def binding(settled: Settled, requirements: Requirements) -> str:
     length, wanted = memory.config.max_model_len, requirements.workload.concurrency
     if not memory.kv_cache.groups:
         return "Nothing is cached: memory binds nothing."
-    held = memory.kv_cache.concurrency * settled.layout.data
+    held = settled.requests_held
     room = f"the KV cache holds {held:.1f} requests of {length:,} tokens, {wanted} asked for"
     if requirements.aim is Objective.CONTEXT and length >= memory.card.max_model_len:
         return f"The model's own limit binds, {length:,} tokens; {room}."
@@ -92,11 +94,11 @@ def difference(one: Candidate, other: Candidate) -> str:
     parts += _in_total(one.settled.speed, other.settled.speed)
     mine, theirs = (each.settled.memory for each in (one, other))
     length, length_there = mine.config.max_model_len, theirs.config.max_model_len
-    held, held_there = mine.kv_cache.tokens, theirs.kv_cache.tokens
+    held, held_there = one.settled.tokens_held, other.settled.tokens_held
     if length != length_there:
         parts.append(
-            f"{mine.kv_cache.concurrency:.1f} requests of {length:,} tokens at once instead of "
-            f"{theirs.kv_cache.concurrency:.1f} of {length_there:,}"
+            f"{one.settled.requests_held:.1f} requests of {length:,} tokens at once instead of "
+            f"{other.settled.requests_held:.1f} of {length_there:,}"
         )
     elif held_there and abs(held / held_there - 1) > 0.02:
         parts.append(f"{held:,} KV tokens instead of {held_there:,}")
@@ -122,7 +124,7 @@ def _changes(pick: Candidate, rig: Rig, requirements: Requirements) -> Iterator[
         again = search(card, larger, requirements, memory.release).pick
         if again is not None and again.settled.gpus > pick.settled.gpus:
             yield Change(f"--gpu {larger.spec}", again)
-    if memory.kv_cache.concurrency > _AMPLE * requirements.workload.concurrency:
+    if pick.settled.requests_held > _AMPLE * requirements.workload.concurrency:
         return
     half = memory.config.max_model_len // 2
     if card.converses and half >= requirements.workload.total_tokens:
@@ -162,7 +164,7 @@ def _findings(settled: Settled, requirements: Requirements) -> Iterator[Finding]
             "most of a step is prefill of other requests: prefill and decode on GPUs of their own "
             "(--kv-transfer-config, behind llm-d or Dynamo) would answer more evenly",
         )
-    held = memory.kv_cache.concurrency * settled.layout.data
+    held = settled.requests_held
     tight = bool(memory.kv_cache.groups) and held < 2 * wanted
     long_prompts = load.prompt_tokens >= _LONG_PROMPT
     if tight and long_prompts and accepts_flag(memory.release, "--kv-offloading-size"):
@@ -173,34 +175,3 @@ def _findings(settled: Settled, requirements: Requirements) -> Iterator[Finding]
             f"the cache keeps few prompts for later: those that come again are read again{wait}; "
             "--kv-offloading-size GIB keeps them in host memory",
         )
-    replicas = settled.layout.tensor
-    if tight and replicas > 1 and memory.rig.nodes == 1 and _keeps_copies(memory):
-        tokens = _with_attention_replicas(memory)
-        if tokens > memory.kv_cache.tokens:
-            yield Finding(
-                "attention_data_parallel",
-                Severity.INFO,
-                f"every rank keeps the whole latent cache: --data-parallel-size {replicas} "
-                f"--enable-expert-parallel instead of tensor parallelism holds {tokens:,} tokens "
-                f"in all instead of {memory.kv_cache.tokens:,}",
-            )
-
-
-def _keeps_copies(memory: MemoryPlan) -> bool:
-    """Whether tensor parallelism does not split the cache (one latent vector a token)."""
-    attention = memory.card.attention_layers
-    return memory.card.is_moe and any(each.kind is AttentionKind.MLA for each in attention)
-
-
-def _with_attention_replicas(memory: MemoryPlan) -> int:
-    """Tokens that all replicas hold, with attention split by requests and experts by rank."""
-    given = memory.config.given
-    replicas = given.tensor_parallel_size
-    config = replace(
-        given, tensor_parallel_size=1, data_parallel_size=replicas, enable_expert_parallel=True
-    )
-    try:
-        plan = plan_memory(memory.card, memory.rig, config, vllm=memory.release)
-    except Refused:
-        return 0
-    return plan.kv_cache.tokens * replicas if plan.starts.answer is Answer.YES else 0

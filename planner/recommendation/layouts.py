@@ -14,10 +14,17 @@ class Layout(NamedTuple):
     tensor: int = 1
     pipeline: int = 1
     data: int = 1
+    expert: bool = False  # whole experts spread over tensor x data ranks, not sliced
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in use."""
+        return self.tensor * self.pipeline * self.data
 
     def __str__(self) -> str:
         parts = (("TP", self.tensor), ("PP", self.pipeline), ("DP", self.data))
-        return " ".join(f"{name}{size}" for name, size in parts if size > 1) or "one GPU"
+        names = [f"{name}{size}" for name, size in parts if size > 1]
+        return " ".join([*names, *(["EP"] if self.expert else [])]) or "one GPU"
 
 
 def layouts(card: ModelCard, rig: Rig) -> list[Layout]:
@@ -27,29 +34,34 @@ def layouts(card: ModelCard, rig: Rig) -> list[Layout]:
     head counts that its number of GPUs does not divide.
     """
     per_node, nodes = len(rig.devices), rig.nodes
-    heads = {attention.num_heads for attention in card.attention_layers} or {1}
-    tensor_sizes = [
-        size
-        for size in range(1, per_node + 1)
-        if (size & (size - 1) == 0 or size == per_node) and all(h % size == 0 for h in heads)
-    ]
-    found = [Layout(size, nodes) for size in tensor_sizes]
-    if nodes == 1 and max(tensor_sizes) < per_node:
-        largest = max(size for size in tensor_sizes if per_node % size == 0)
+    sizes = _tensor_sizes(card, per_node)
+    found = [Layout(size, nodes) for size in sizes]
+    if nodes == 1 and max(sizes) < per_node:
+        largest = max(size for size in sizes if per_node % size == 0)
         found.append(Layout(largest, per_node // largest))
     return [layout for layout in found if layout.pipeline <= card.num_layers]
 
 
 def replicated(card: ModelCard, rig: Rig, concurrency: int) -> list[Layout]:
-    """Layouts of several replicas in one machine, where there are requests for each of them.
+    """Layouts of several replicas, each inside a node, where there are requests for all of them.
 
-    Dense models only: experts would be shared among the replicas, with an exchange in every layer.
+    They take every GPU. The experts of a model that has some are spread over all replicas: vLLM
+    has one set of experts a launch, whatever the layout.
     """
-    if rig.nodes > 1 or card.is_moe:
-        return []
+    per_node = len(rig.devices)
     found = []
-    for layout in layouts(card, rig):
-        data, rest = divmod(len(rig.devices), layout.tensor * layout.pipeline)
-        if data > 1 and not rest and concurrency >= data:
-            found.append(layout._replace(data=data))
+    for size in _tensor_sizes(card, per_node):
+        data, rest = divmod(per_node, size)
+        data *= rig.nodes
+        if 1 < data <= concurrency and not rest:
+            found.append(Layout(size, 1, data, card.is_moe))
     return found
+
+
+def _tensor_sizes(card: ModelCard, per_node: int) -> list[int]:
+    heads = {attention.num_heads for attention in card.attention_layers} or {1}
+    return [
+        size
+        for size in range(1, per_node + 1)
+        if (size & (size - 1) == 0 or size == per_node) and all(h % size == 0 for h in heads)
+    ]

@@ -49,8 +49,7 @@ class Candidate(Struct, frozen=True):
         """What more of is better: kept quality, speed, cache, GPUs left over."""
         settled = self.settled
         kept = -round(self.variant.loss.points, 3)
-        held = settled.memory.kv_cache.concurrency * settled.layout.data
-        return kept, self.pace, held, -float(settled.gpus)
+        return kept, self.pace, settled.requests_held, -float(settled.gpus)
 
 
 class Rejected(Struct, frozen=True):
@@ -68,6 +67,7 @@ class Search(Struct, frozen=True):
     candidates: tuple[Candidate, ...]  # of each checkpoint and layout that surely works
     rejected: tuple[Rejected, ...]
     pick: Candidate | None
+    unfit: tuple[Unfit, ...] = ()  # layouts of the picked checkpoint that do not do
 
     @property
     def pick_is_named(self) -> bool:
@@ -95,8 +95,10 @@ def search(card: ModelCard, rig: Rig, requirements: Requirements, release: Relea
     rejected: list[Rejected] = []
     named: Settled | Unfit | None = None
     pick: Candidate | None = None
+    unfit: dict[int, tuple[Unfit, ...]] = {}
     for variant in variants(base_id(card.model_id), rig, card):
         results = settle_layouts(variant.card, rig, requirements, release, variant.quantization)
+        unfit[id(variant)] = tuple(each for each in results if isinstance(each, Unfit))
         found = _candidates(variant, results, requirements)
         if isinstance(found, Rejected):
             rejected.append(found)
@@ -108,7 +110,8 @@ def search(card: ModelCard, rig: Rig, requirements: Requirements, release: Relea
                 pick = found[0]
     assert named is not None, "the checkpoint asked for is among the variants"
     pick = pick or _choose(candidates, requirements)
-    return Search(requirements, named, tuple(candidates), tuple(rejected), pick)
+    left = unfit[id(pick.variant)] if pick is not None else ()
+    return Search(requirements, named, tuple(candidates), tuple(rejected), pick, left)
 
 
 def variant_candidates(

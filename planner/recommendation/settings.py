@@ -50,10 +50,13 @@ def usual_settings(
         reasons["pipeline_parallel_size"] = f"splits the layers into {layout.pipeline} stages"
     if layout.data > 1:
         reasons["data_parallel_size"] = f"{layout.data} replicas share the requests"
+    if layout.expert:
+        reasons["enable_expert_parallel"] = f"spreads whole experts over all {layout.gpus} GPUs"
     config = EngineConfig(
         tensor_parallel_size=layout.tensor,
         pipeline_parallel_size=layout.pipeline,
         data_parallel_size=layout.data,
+        enable_expert_parallel=layout.expert,
         max_model_len=context,
         trust_remote_code=requirements.trust_remote_code,
     )
@@ -71,7 +74,10 @@ def usual_settings(
 
 
 def _over_nodes(config: EngineConfig, nodes: int, release: Release) -> Settings:
-    """One launch over several machines: older releases need Ray for that."""
+    """One launch over several machines: older releases need Ray for that.
+
+    Of replicas, vLLM counts those of each machine by its number of nodes.
+    """
     if accepts_flag(release, "--nnodes"):
         why = (
             "start it on each node, with --master-addr ADDRESS --node-rank 0, 1, ... and "

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from hardware_db import Rig
 from model_cards import ModelCard
+from planner.engine.flags import accepts_flag
 from planner.engine.releases import Release
 from planner.engine_config import EngineConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
@@ -91,24 +92,42 @@ def settle_layouts(
         )
         return [Unfit(reason, None, 0)]
     found = []
-    for layout in (*layouts(card, rig), *_replicas(card, rig, requirements)):
+    for layout in (*layouts(card, rig), *_replicas(card, rig, requirements, release)):
         asked = _of_each_replica(requirements, layout)
         result = _settle_layout(card, rig, asked, release, layout, quantization)
+        if isinstance(result, Unfit) and _slices_experts(card, layout) and result.is_refused:
+            whole = layout._replace(expert=True)  # where slices of experts do not divide
+            again = _settle_layout(card, rig, asked, release, whole, quantization)
+            layout, result = (whole, again) if isinstance(again, Settled) else (layout, result)
         if isinstance(result, Settled) and result.sure:
             result = for_objective(result, asked)
         if isinstance(result, Settled):
             result = replace(result, speed=speed_or_none(result.memory, requirements))
+        else:
+            result = replace(result, layout=layout)
         found.append(result)
     return found or [Unfit(f"no parallel layout of {rig.spec} suits this model", None, 0)]
 
 
-def _replicas(card: ModelCard, rig: Rig, requirements: Requirements) -> list[Layout]:
-    """Replicas serve no single request sooner."""
-    if requirements.aim is Objective.THROUGHPUT:
-        return replicated(card, rig, MOST_AT_ONCE)
-    if requirements.aim is Objective.BALANCED:
-        return replicated(card, rig, requirements.workload.concurrency)
-    return []
+def _slices_experts(card: ModelCard, layout: Layout) -> bool:
+    return card.is_moe and layout.tensor > 1 and not layout.expert
+
+
+def _replicas(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> list[Layout]:
+    """Replicas serve no single request sooner; over machines only by the newer way to start."""
+    if rig.gpu_count == 1 or requirements.aim in (Objective.LATENCY, Objective.CONTEXT):
+        return []
+    needs = ["--data-parallel-size"]
+    if card.is_moe:
+        needs.append("--enable-expert-parallel")
+    if rig.nodes > 1:
+        needs.append("--nnodes")
+    if not all(accepts_flag(release, flag) for flag in needs):
+        return []
+    many = requirements.aim is Objective.THROUGHPUT
+    return replicated(card, rig, MOST_AT_ONCE if many else requirements.workload.concurrency)
 
 
 def _of_each_replica(requirements: Requirements, layout: Layout) -> Requirements:

@@ -44,13 +44,26 @@ class Settled(Struct, frozen=True):
         """How the GPUs are used."""
         given = self.config
         return Layout(
-            given.tensor_parallel_size, given.pipeline_parallel_size, given.data_parallel_size
+            given.tensor_parallel_size,
+            given.pipeline_parallel_size,
+            given.data_parallel_size,
+            given.enable_expert_parallel,
         )
 
     @property
     def gpus(self) -> int:
         """GPUs in use."""
-        return self.config.world_size * self.config.data_parallel_size
+        return self.layout.gpus
+
+    @property
+    def tokens_held(self) -> int:
+        """Tokens in the KV caches of all replicas."""
+        return self.memory.kv_cache.tokens * self.layout.data
+
+    @property
+    def requests_held(self) -> float:
+        """Requests of full length that they hold at once."""
+        return self.memory.kv_cache.concurrency * self.layout.data
 
     @property
     def seconds_per_answer(self) -> Quantity | None:
@@ -67,6 +80,12 @@ class Unfit(Struct, frozen=True):
     reason: str
     nearest: MemoryPlan | None
     excess_bytes: float  # too much on each GPU with one request, in that plan; 0 if unknown
+    layout: Layout | None = None  # None: it is about none
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether vLLM would not take the layout, however much memory there were."""
+        return self.nearest is None or self.nearest.starts.breaks_a_rule
 
     @property
     def shortage(self) -> str:
@@ -101,28 +120,26 @@ def _holds(memory: MemoryPlan, requirements: Requirements) -> bool:
 def speed_or_none(memory: MemoryPlan, requirements: Requirements) -> SpeedEstimate | None:
     """Predicted speed, None where the rig lacks a fact for it or vLLM emulates the format.
 
-    For throughput under as many requests as the cache holds and each user's pace allows, else under
-    those asked for, which replicas share.
+    For throughput under as many requests as the caches of all replicas hold and each user's pace
+    allows, else under those asked for.
     """
     if is_emulated(memory.card, memory.device):
         return None
     load, replicas = requirements.workload, memory.config.given.data_parallel_size
-    least = each = -(-load.concurrency // replicas)
+    least = requests = load.concurrency
     if requirements.aim is Objective.THROUGHPUT:
         held = memory.expected_requests_at(load.total_tokens)
-        each = max(least, int(min(held, memory.config.max_num_seqs, MOST_AT_ONCE)))
+        each = int(min(held, memory.config.max_num_seqs, MOST_AT_ONCE))
+        requests = max(least, each * replicas)
     task, pace = _task(memory, requirements), requirements.min_tokens_per_second or 0.0
     try:
-        speed = predict_speed(memory, replace(load, concurrency=each), task=task)
-        while speed.per_user.value < pace and each > least:  # fewer, so that each is served well
-            each = max(least, each // 2)
-            speed = predict_speed(memory, replace(load, concurrency=each), task=task)
+        speed = predict_speed(memory, replace(load, concurrency=requests), task=task)
+        while speed.per_user.value < pace and requests > least:  # fewer, to serve each well
+            requests = max(least, requests // 2)
+            speed = predict_speed(memory, replace(load, concurrency=requests), task=task)
     except MissingFact:
         return None
-    if replicas == 1:
-        return speed
-    together = replace(load, concurrency=max(load.concurrency, each * replicas))
-    return replace(speed, workload=together, total=speed.total.times(replicas))
+    return speed
 
 
 def _task(memory: MemoryPlan, requirements: Requirements) -> str:

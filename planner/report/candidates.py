@@ -18,6 +18,7 @@ class CandidateReport(StrictModel):
     tensor_parallel_size: int
     pipeline_parallel_size: int
     data_parallel_size: int
+    enable_expert_parallel: bool
     kv_cache_dtype: str
     max_model_len: int
     kv_tokens: QuantityReport
@@ -38,6 +39,7 @@ class CandidateReport(StrictModel):
             tensor_parallel_size=layout.tensor,
             pipeline_parallel_size=layout.pipeline,
             data_parallel_size=layout.data,
+            enable_expert_parallel=layout.expert,
             kv_cache_dtype=settled.config.kv_cache_dtype,
             max_model_len=settled.memory.config.max_model_len,
             kv_tokens=QuantityReport.of(settled.memory.kv_tokens),

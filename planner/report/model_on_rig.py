@@ -52,6 +52,10 @@ class ModelOnRigReport(StrictModel):
     serving: ServingReport | None = None
     pick: CandidateReport | None = None
     binding: str | None = Field(default=None, description="the constraint that holds it back")
+    replicas: list[str] = Field(
+        default_factory=list,
+        description="data parallelism against one engine over all GPUs, in numbers",
+    )
     candidates: list[CandidateReport] = Field(default_factory=list)
     rejected: list[RejectedReport] = Field(default_factory=list)
     changes: list[SensitivityReport] = Field(default_factory=list)
@@ -91,6 +95,7 @@ def model_on_rig_report(
         serving=ServingReport.of(serving) if serving is not None else None,
         pick=CandidateReport.of(pick, unbeaten=pick in unbeaten) if pick is not None else None,
         binding=reasons.binding if reasons is not None else None,
+        replicas=list(reasons.replicas) if reasons is not None else [],
         candidates=[CandidateReport.of(one, unbeaten=one in unbeaten) for one in found.candidates],
         rejected=[RejectedReport.of(each) for each in found.rejected],
         changes=[

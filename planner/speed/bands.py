@@ -59,6 +59,8 @@ def time_band(memory: MemoryPlan, running: float) -> Band:
         widened.append("eager")
     if any(rank.parts.offloaded for rank in memory.ranks):
         widened.append("offloaded")
+    if memory.card.is_moe and memory.config.given.data_parallel_size > 1:
+        widened.append("shared experts")
     for group in widened:
         low, high = min(low, bands[group]["low"]), max(high, bands[group]["high"])
     exact = listed and not widened and memory.card.exact

@@ -26,7 +26,11 @@ class Link(Struct, frozen=True):
 
     kind: str  # "nvlink" (or another fabric) or "pcie"
     rate: float  # bytes per second and direction
-    across_nodes: bool
+    devices: int | None  # of a machine, where there are several machines
+
+    def spans_machines(self, ranks: int) -> bool:
+        """Whether a group of so many ranks talks over the network."""
+        return self.devices is not None and ranks > self.devices
 
 
 class Hardware(Struct, frozen=True):
@@ -103,4 +107,5 @@ def _link(rig: Rig) -> Link:
         rig.link.kind == "unknown" and slowest(rig).gpu.category == "datacenter"
     )
     gbs = rig.link.gbs_per_direction or (_FABRIC_GBS if fabric else _UNKNOWN_LINK_GBS)
-    return Link("nvlink" if fabric else "pcie", gbs * 1e9, rig.nodes > 1)
+    devices = len(rig.devices) if rig.nodes > 1 else None
+    return Link("nvlink" if fabric else "pcie", gbs * 1e9, devices)

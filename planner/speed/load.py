@@ -122,6 +122,7 @@ class LoadModel(Struct, frozen=True):
         decode = self.decode_step(running)
         token = float(decode.total) / (self.gain(running) if self.gain is not None else 1.0)
         added = self.prompt_seconds(running)
+        added *= self._in_lockstep(running * added / (answer * token + running * added))
         cycle = answer * token + running * added
         busy = min(_FULL, running * added / cycle)
         ahead = max(0.0, running - 1)
@@ -150,6 +151,21 @@ class LoadModel(Struct, frozen=True):
             others / answer / tpot,
             self.preemption_risk(running),
         )
+
+    def _in_lockstep(self, busy: float) -> float:
+        """How much longer prompts hold up a replica whose experts others use, too.
+
+        All step together, so each waits for any that processes a prompt: if every one does for a
+        share b of its time, at random, one of n does for 1 - (1 - b)^n. The work of the experts is
+        spread over all of them as it is.
+        """
+        demand = self.step.demand
+        if demand.replicas == 1 or busy <= 0:
+            return 1.0
+        flops = sum(matrices.flops_per_token for matrices in demand.matrices)
+        spread = sum(m.flops_per_token for m in demand.matrices if m.part == "experts") / flops
+        any_busy = 1 - (1 - busy) ** demand.replicas
+        return spread + (1 - spread) * any_busy / busy
 
     def at_rate(self, rate: float) -> Load | None:
         """The steady state when `rate` requests come each second; None if they pile up.

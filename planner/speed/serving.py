@@ -124,7 +124,9 @@ def estimate(
     drafts: Drafting = _NO_DRAFTS,
 ) -> SpeedEstimate:
     """What a replica's load means for users, with bands."""
-    count = replicas(memory)
+    count = float(replicas(memory))
+    if workload.request_rate is None:  # more replicas than users: the others are idle
+        count = min(count, workload.concurrency)
     ceiling = float(load.step.ceiling) / drafts.most_tokens
     gain = drafts.at(load.running)
     band = time_band(memory, load.running).widened(gain)
@@ -145,7 +147,7 @@ def estimate(
         total=per_user.times(count * answering),
         ceiling_per_user=1 / ceiling,
         bound_by=bound_by(load),
-        admitted=count * memory.expected_requests_at(workload.total_tokens),
+        admitted=replicas(memory) * memory.expected_requests_at(workload.total_tokens),
         running=load.running * count,
         preemption_risk=load.preemption_risk,
         notes=(*_notes(load, count), *drafts.notes(load.running)),
@@ -177,7 +179,7 @@ def bound_by(load: Load) -> str:
     return max(times, key=lambda name: float(times[name]))
 
 
-def _notes(load: Load, count: int) -> tuple[str, ...]:
+def _notes(load: Load, count: float) -> tuple[str, ...]:
     notes = []
     if load.running < load.users:
         running, users = int(load.running * count), round(load.users * count)

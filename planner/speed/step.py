@@ -215,44 +215,72 @@ class StepModel(Struct, frozen=True):
         return host + layers * self._fusion
 
     def communication_seconds(self, tokens: Amount) -> Amount:
-        """Seconds of the collectives of a step with so many tokens.
+        """Seconds of the collectives of a step with so many tokens on each replica.
 
-        Two all-reduces a layer under tensor parallelism, an exchange of tokens before and after the
-        experts under data parallelism, hand-overs between pipeline stages.
+        Two all-reduces a layer under tensor parallelism. Replicas that share experts agree on each
+        step, and every layer of experts gathers the tokens of all and scatters the sums. Hand-overs
+        between pipeline stages.
         """
         return self.collective_start + tokens * self._collective_per_token
 
     @property
     def collective_start(self) -> float:
         """Seconds of all collectives of a step, whatever their size."""
-        constants, demand = self.constants, self.demand
-        kind, ranks = self.hardware.link.kind, self.tensor_ranks
-        once: float = constants["all_reduce_seconds"][kind] * self._fusion
-        start: float = 0.0
+        demand, ranks, start = self.demand, self.tensor_ranks, 0.0
         if ranks > 1:
-            start += 2 * demand.layers * once * self._growth(ranks)
+            start += 2 * demand.layers * self._collective_seconds(ranks)
         if demand.replicas > 1:
-            start += 2 * demand.expert_layers * once * self._growth(ranks * demand.replicas)
-        if self.stages > 1:
-            across = self.hardware.link.across_nodes
-            start += (self.stages - 1) * float(constants["network_seconds"] if across else once)
+            everyone = ranks * demand.replicas
+            start += 2 * demand.expert_layers * self._collective_seconds(everyone)
+            start += self.constants["replica_sync_seconds"]
+        if self.stages > 1:  # point to point: no longer with more ranks
+            spread = self.hardware.link.spans_machines(ranks * self.stages)
+            start += (self.stages - 1) * self._once(spread)
         return start
 
     @property
     def _collective_per_token(self) -> float:
-        constants, demand, link = self.constants, self.demand, self.hardware.link
-        rate: float = link.rate * constants["link_efficiency"][link.kind]
-        ranks, copies = self.tensor_ranks, demand.replicas
-        moved = 0.0
-        if ranks > 1:
-            moved += 2 * demand.layers * 2 * (ranks - 1) / ranks
+        demand, ranks, copies = self.demand, self.tensor_ranks, self.demand.replicas
+        seconds = 0.0
+        if ranks > 1:  # an all-reduce scatters sums and gathers them
+            seconds += 2 * demand.layers * 2 * self._gather_seconds(self.hidden_bytes, ranks, ranks)
         if copies > 1:
-            moved += 2 * demand.expert_layers * (copies - 1)
-        seconds = moved * self.hidden_bytes / rate
+            of_all = copies * self.hidden_bytes
+            gather = self._gather_seconds(of_all, copies, ranks * copies)
+            seconds += 2 * demand.expert_layers * gather
         if self.stages > 1:
-            across = 1e9 * constants["network_gbs"] if link.across_nodes else rate
-            seconds += (self.stages - 1) * 2 * self.hidden_bytes / across
+            spread = self.hardware.link.spans_machines(ranks * self.stages)
+            seconds += (self.stages - 1) * 2 * self.hidden_bytes / self._rate(spread)
         return seconds
+
+    def _gather_seconds(self, size: float, parts: int, ranks: int) -> float:
+        """Seconds to give each of `ranks` all of `size` bytes, of which it has one of `parts`.
+
+        Over machines, what the others have comes once through the network cards of all GPUs.
+        """
+        seconds = size * (parts - 1) / parts / self._rate(over_network=False)
+        link = self.hardware.link
+        if link.devices is not None and link.spans_machines(ranks):
+            from_others = size * (1 - link.devices / ranks)
+            seconds += from_others / link.devices / self._rate(over_network=True)
+        return seconds
+
+    def _collective_seconds(self, ranks: int) -> float:
+        """Seconds of one small collective of so many ranks."""
+        return self._once(self.hardware.link.spans_machines(ranks)) * self._growth(ranks)
+
+    def _once(self, over_network: bool) -> float:
+        """Seconds until a message has come over."""
+        if over_network:
+            return float(self.constants["network_seconds"])
+        return float(self.constants["all_reduce_seconds"][self.hardware.link.kind] * self._fusion)
+
+    def _rate(self, over_network: bool) -> float:
+        """Bytes per second of a GPU, for large messages."""
+        link = self.hardware.link
+        if over_network:
+            return float(1e9 * self.constants["network_gbs"])
+        return float(link.rate * self.constants["link_efficiency"][link.kind])
 
     def _growth(self, ranks: int) -> float:
         growth: float = self.constants["all_reduce_growth_per_doubling"]

@@ -58,7 +58,8 @@ def test_the_parser_takes_every_command(every_launch: list[Launch], tmp_path: Pa
 def test_the_config_layer_takes_what_is_planned(tmp_path: Path) -> None:
     cards = [card for card in representatives() if card.architecture in FAMILIES]
     found = list(launches(RELEASE, ("8xh100-sxm",), cards))
-    asked = asked_of_config([each for each in found if each.speculation == "none"], tmp_path)
+    plain = [each for each in found if each.speculation in ("none", "replicas")]
+    asked = asked_of_config(plain, tmp_path)
     assert len(asked) >= 10
     asked += several_machines(tmp_path)
     asked.append(("wrong", {**asked[0][1], "arguments": [*asked[0][1]["arguments"], "-tp", "7"]}))

@@ -10,7 +10,7 @@ from launches import bundled
 from program import Vplan
 
 from hardware_db import find_rig
-from planner import Requirements, Workload
+from planner import EngineConfig, Requirements, Workload, plan_memory, render_command
 from planner.engine.releases import find_release
 from planner.recommendation.explain import binding, difference, explain
 from planner.recommendation.larger import twice
@@ -213,13 +213,62 @@ def test_changes_bring_what_their_plans_say() -> None:
 
 
 def test_latent_caches_are_better_split_by_requests() -> None:
-    """DeepSeek-V3 keeps 70,272 bytes a token on every rank of a TP group: eight replicas of the
-    attention hold eight times as many."""
+    """DeepSeek-V3 keeps 70,272 bytes a token on every rank of a TP group: replicas of the attention
+    hold different requests, and share the experts."""
     answer = found("deepseek-ai/DeepSeek-V3", "8xh200", None, 64, 32768)
+    held = {str(one.settled.layout): one.settled for one in answer.candidates}
+    assert set(held) == {"TP8", "TP4 DP2 EP", "TP2 DP4 EP", "DP8 EP"}
+    assert held["DP8 EP"].config.enable_expert_parallel
+    assert held["DP8 EP"].config.data_parallel_size == 8
+    # Each of the eight caches is smaller by the attention and dense weights that it does not split.
+    assert 4 < held["DP8 EP"].tokens_held / held["TP8"].tokens_held < 8
     reasons = explain(answer, find_rig("8xh200"))
     assert reasons is not None
-    texts = {finding.code: finding.text for finding in reasons.findings}
-    assert "--data-parallel-size 8 --enable-expert-parallel" in texts["attention_data_parallel"]
+    head, one, other = reasons.replicas
+    assert "tokens a second" in head
+    assert "wait for any that reads a prompt" in head
+    assert {text.partition(":")[0] for text in (one, other)} == {"TP8", "TP4 DP2 EP"}
+    assert f"{held['TP8'].tokens_held:,} tokens in cache" in one + other
+
+
+@pytest.mark.parametrize(
+    ("model", "rig", "aim", "concurrency", "said"),
+    [
+        ("Qwen/Qwen3-8B-AWQ", "2x4090", None, 1, "they answer no single request sooner"),
+        ("Qwen/Qwen2.5-72B-Instruct", "4xl40s", None, 2, "No replicas: TP2 DP2 needs"),
+        ("Qwen/Qwen3-8B-AWQ", "4090", None, 8, None),
+        ("Qwen/Qwen3-8B-AWQ", "2x4090", "latency", 8, None),
+    ],
+)
+def test_why_there_are_no_replicas(
+    model: str, rig: str, aim: str | None, concurrency: int, said: str | None
+) -> None:
+    reasons = explain(found(model, rig, aim, concurrency), find_rig(rig))
+    assert reasons is not None
+    assert said in reasons.replicas[0] if said is not None else reasons.replicas == ()
+
+
+def test_replicas_over_machines_share_the_experts() -> None:
+    """Every GPU of both machines holds a sixteenth of the experts; vLLM starts them by --nnodes."""
+    answer = found("deepseek-ai/DeepSeek-R1", "2x8xh200", "throughput", 64)
+    wide = next(o.settled for o in answer.candidates if str(o.settled.layout) == "DP16 EP")
+    (rank,) = wide.memory.ranks
+    assert (wide.config.nnodes, wide.gpus) == (2, 16)
+    one = plan_memory(
+        wide.memory.card, find_rig("8xh200"),
+        EngineConfig(data_parallel_size=8, enable_expert_parallel=True), vllm=RELEASE,
+    )  # fmt: skip
+    # 256 experts: 16 a GPU instead of 32.
+    assert rank.parts.experts == pytest.approx(one.ranks[0].parts.experts / 2, rel=1e-3)
+    words = render_command(wide.memory).argv
+    assert words[words.index("--data-parallel-size") + 1] == "16"
+    assert "--enable-expert-parallel" in words
+    assert words[words.index("--nnodes") + 1] == "2"
+    old = search(
+        bundled("deepseek-ai/DeepSeek-R1"), find_rig("2x8xh200"), answer.requirements,
+        find_release("0.10.2"),
+    )  # fmt: skip
+    assert all(o.settled.layout.data == 1 for o in old.candidates)
 
 
 def test_long_prompts_on_a_tight_cache_are_worth_keeping_elsewhere() -> None:
