@@ -84,6 +84,8 @@ class EngineConfig(Struct, frozen=True):
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
+    data_parallel_size_local: int | None = None  # replicas of the machine; 0: only an API server
+    data_parallel_backend: str | None = None
     nnodes: int = 1
     distributed_executor_backend: str | None = None
     decode_context_parallel_size: int = 1
@@ -125,7 +127,7 @@ class EngineConfig(Struct, frozen=True):
             value = getattr(self, name)
             if value is None or value >= 1 or (name == "max_model_len" and value == AUTO_LENGTH):
                 continue
-            if name == "offload_group_size" and value == 0:
+            if name in ("offload_group_size", "data_parallel_size_local") and value == 0:
                 continue
             raise PlanError(f"{name} must be at least 1; {value} was asked for")
         for name, allowed in (("runner", RUNNERS), ("convert", CONVERSIONS)):
@@ -134,6 +136,12 @@ class EngineConfig(Struct, frozen=True):
                     f"{name} must be one of {', '.join(allowed)}; {getattr(self, name)!r} was "
                     "asked for"
                 )
+        local = self.data_parallel_size_local
+        if local is not None and local > self.data_parallel_size:
+            raise PlanError(
+                f"data_parallel_size_local ({local}) is more than data_parallel_size "
+                f"({self.data_parallel_size})"
+            )
         if self.cpu_offload_gb < 0:
             raise PlanError(
                 f"cpu_offload_gb cannot be negative; {self.cpu_offload_gb} was asked for"

@@ -28,7 +28,8 @@ from planner.findings import Finding, Severity
 _PINNED: Final = frozenset(
     {"gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "model",
      "seed", "host", "port", "dtype", "enable_prefix_caching", "enable_chunked_prefill",
-     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "nnodes", "node_rank"}
+     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+     "data_parallel_size_local", "nnodes", "node_rank"}
 )  # fmt: skip
 _HIGHEST_SHARE: Final = 0.97
 # Settings that say the same thing, or one of which leaves the other without effect.

@@ -149,6 +149,7 @@ def _fewer_ranks(rewrite: Rewrite, check: Check, finding: Finding) -> None:
         tensor_parallel_size=layout.tensor,
         pipeline_parallel_size=layout.pipeline,
         data_parallel_size=1,
+        data_parallel_size_local=None,
     )
     rewrite.settle(check.config, config, finding.text)
 

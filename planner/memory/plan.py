@@ -232,13 +232,29 @@ def _checked(rig: Rig, config: EngineConfig) -> Device:
 
 def _too_few_gpus(rig: Rig, config: EngineConfig) -> list[Refusal]:
     """vLLM has to be told of other nodes than its own."""
-    if config.world_size <= len(rig.devices) * config.nnodes or _on_ray(config):
+    here, world = len(rig.devices), config.world_size
+    if _on_ray(config):
         return []
-    reason = (
-        f"world size ({config.world_size}) is larger than the {len(rig.devices)} GPUs of a "
-        "node: --nnodes, or --distributed-executor-backend ray, spreads it over several"
-    )
-    return [Refusal(RefusalKind.NODES, reason)]
+    reason = None
+    if world > here * config.nnodes:
+        reason = (
+            f"world size ({world}) is larger than the {here} GPUs of a node: --nnodes, or "
+            "--distributed-executor-backend ray, spreads it over several"
+        )
+    elif world * _local_replicas(config) > here * (config.nnodes if world > here else 1):
+        reason = (
+            f"{world * _local_replicas(config)} GPUs are asked of a node that has {here}: "
+            f"--data-parallel-size-local {here // world} with --data-parallel-address, on each "
+            "node, or --nnodes, spreads the replicas over several"
+        )
+    return [Refusal(RefusalKind.NODES, reason)] if reason is not None else []
+
+
+def _local_replicas(config: EngineConfig) -> int:
+    """Replicas that vLLM starts on a node: as many as are said, else an even share of all."""
+    if config.data_parallel_size_local is not None:
+        return config.data_parallel_size_local
+    return max(1, config.data_parallel_size // config.nnodes)
 
 
 def _in_pools(
@@ -318,7 +334,7 @@ def _state_blocks(card: ModelCard, config: ResolvedConfig, release: Release) -> 
 
 
 def _on_ray(config: EngineConfig) -> bool:
-    return config.distributed_executor_backend == "ray"
+    return "ray" in (config.distributed_executor_backend, config.data_parallel_backend)
 
 
 class Refused(PlanError):

@@ -74,9 +74,9 @@ def usual_settings(
 
 
 def _over_nodes(config: EngineConfig, nodes: int, release: Release) -> Settings:
-    """One launch over several machines: older releases need Ray for that.
+    """One launch over several machines: older releases need Ray for that, but for replicas.
 
-    Of replicas, vLLM counts those of each machine by its number of nodes.
+    With --nnodes vLLM itself counts the replicas of each machine.
     """
     if accepts_flag(release, "--nnodes"):
         why = (
@@ -84,6 +84,13 @@ def _over_nodes(config: EngineConfig, nodes: int, release: Release) -> Settings:
             "--headless on all but the first"
         )
         return replace(config, nnodes=nodes), {"nnodes": why}
+    if config.data_parallel_size > 1:
+        local = config.data_parallel_size // nodes
+        why = (
+            f"of these on each node: start it there, with --data-parallel-address ADDRESS, and on "
+            f"all but the first --headless --data-parallel-start-rank {local}, {2 * local}, ..."
+        )
+        return replace(config, data_parallel_size_local=local), {"data_parallel_size_local": why}
     why = f"needs a Ray cluster of {nodes} nodes, started before"
     return (
         replace(config, distributed_executor_backend="ray"),

@@ -116,14 +116,14 @@ def _slices_experts(card: ModelCard, layout: Layout) -> bool:
 def _replicas(
     card: ModelCard, rig: Rig, requirements: Requirements, release: Release
 ) -> list[Layout]:
-    """Replicas serve no single request sooner; over machines only by the newer way to start."""
+    """Replicas serve no single request sooner."""
     if rig.gpu_count == 1 or requirements.aim in (Objective.LATENCY, Objective.CONTEXT):
         return []
     needs = ["--data-parallel-size"]
     if card.is_moe:
         needs.append("--enable-expert-parallel")
-    if rig.nodes > 1:
-        needs.append("--nnodes")
+    if rig.nodes > 1 and not accepts_flag(release, "--nnodes"):
+        needs += ["--data-parallel-size-local", "--data-parallel-address", "--headless"]
     if not all(accepts_flag(release, flag) for flag in needs):
         return []
     many = requirements.aim is Objective.THROUGHPUT

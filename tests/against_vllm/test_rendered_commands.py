@@ -83,6 +83,15 @@ def several_machines(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     for rig, settings in (
         ("2x8xh100-sxm", {"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "nnodes": 2}),
         ("2x8xh100-sxm", {"tensor_parallel_size": 8, "data_parallel_size": 2, "nnodes": 2}),
+        (
+            "2x8xh100-sxm",
+            {
+                "tensor_parallel_size": 4,
+                "data_parallel_size": 4,
+                "data_parallel_size_local": 2,
+                "enable_expert_parallel": True,
+            },
+        ),
         ("4x8xh100-sxm", {"data_parallel_size": 32, "enable_expert_parallel": True, "nnodes": 4}),
     ):
         plan = plan_memory(card, find_rig(rig), EngineConfig(**settings), vllm=RELEASE)
@@ -91,7 +100,7 @@ def several_machines(folder: Path) -> list[tuple[str, dict[str, Any]]]:
             if line.startswith("vllm serve"):
                 words = [str(where), *shlex.split(line)[3:]]
                 asked.append((f"{rig}, {settings}", {"arguments": words, "gpu": gpu}))
-    assert len(asked) == 8
+    assert len(asked) == 10
     return asked
 
 

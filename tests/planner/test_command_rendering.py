@@ -30,6 +30,8 @@ SETTINGS: dict[str, tuple[Any, list[str]]] = {
     "tensor_parallel_size": (2, ["--tensor-parallel-size", "2"]),
     "pipeline_parallel_size": (2, ["--pipeline-parallel-size", "2"]),
     "data_parallel_size": (2, ["--data-parallel-size", "2"]),
+    "data_parallel_size_local": (1, ["--data-parallel-size-local", "1"]),
+    "data_parallel_backend": ("ray", ["--data-parallel-backend", "ray"]),
     "nnodes": (2, ["--nnodes", "2"]),
     "distributed_executor_backend": ("ray", ["--distributed-executor-backend", "ray"]),
     "enable_expert_parallel": (True, ["--enable-expert-parallel"]),

@@ -73,13 +73,16 @@ def test_the_shell_gets_the_command(name: str) -> None:
     memory = launch(name)
     text = export(memory, "command")
     commands = [part for part in text.replace("\\\n", "").splitlines() if "vllm serve" in part]
-    native = memory.config.given.nnodes
-    assert len(commands) == native
+    machines = 1 if "Ray" in name else memory.rig.nodes
+    assert len(commands) == machines
     for rank, command in enumerate(commands):
         words = shlex.split(command)
         assert_same(read(words, memory), memory)
         assert ("--headless" in words) == (rank > 0)
-        assert native == 1 or words[words.index("--node-rank") + 1] == str(rank)
+        if memory.config.given.nnodes > 1:
+            assert words[words.index("--node-rank") + 1] == str(rank)
+        elif machines > 1 and rank:
+            assert words[words.index("--data-parallel-start-rank") + 1] == str(rank)
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
@@ -98,7 +101,7 @@ def test_docker_knows_every_option(name: str) -> None:
         command for command in export(memory, "docker").replace("\\\n", "").splitlines()
         if command.startswith("docker run")
     ]  # fmt: skip
-    assert len(commands) == max(memory.config.given.nnodes, 2 if "Ray" in name else 1)
+    assert len(commands) == memory.rig.nodes
     for command in commands:
         words = shlex.split(command.replace("$HOME", "/root"))
         if shutil.which("docker"):  # the client reads its options before it asks for an engine
@@ -116,7 +119,7 @@ def test_a_compose_file_obeys_the_specification(name: str) -> None:
     memory = launch(name)
     (content,) = documents(export(memory, "compose"))
     jsonschema.validate(content, json.loads(COMPOSE.read_text()))
-    several = max(memory.config.given.nnodes, 2 if "Ray" in name else 1) > 1
+    several = memory.rig.nodes > 1
     services = content["services"]
     assert set(services) == ({"first", "other"} if several else {"vllm"})
     environ = {"HEAD_ADDRESS": "10.0.0.1", "HOME": "/root"}
@@ -177,7 +180,7 @@ def test_ray_gets_the_settings_as_keywords(name: str) -> None:
         known_option(flag.name).dest: flag  # type: ignore[union-attr]
         for flag in render_command(memory).flags
     }
-    rays = {"nnodes", "distributed_executor_backend"}
+    rays = {"nnodes", "distributed_executor_backend", "data_parallel_size_local"}
     assert set(model["engine_kwargs"]) == set(given) - rays
     for keyword, value in model["engine_kwargs"].items():
         written = given[keyword].value
@@ -227,7 +230,7 @@ def test_the_unit_starts_the_command(name: str) -> None:
     words = [word.replace("$$", "$").replace("%%", "%") for word in shlex.split(line)]
     program, *rest = words[0].removeprefix("ExecStart="), *words[1:]
     assert program == f"{BIN}/vllm"
-    assert (rest[-1] == "$VLLM_NODE") == (memory.config.given.nnodes > 1)
+    assert (rest[-1] == "$VLLM_NODE") == (memory.rig.nodes > 1 and "Ray" not in name)
     given = rest[:-1] if rest[-1] == "$VLLM_NODE" else rest
     assert_same(read_command(["vllm", *given], memory.release.name), memory)
 

@@ -268,7 +268,8 @@ def test_replicas_over_machines_share_the_experts() -> None:
         bundled("deepseek-ai/DeepSeek-R1"), find_rig("2x8xh200"), answer.requirements,
         find_release("0.10.2"),
     )  # fmt: skip
-    assert all(o.settled.layout.data == 1 for o in old.candidates)
+    by_hand = next(o.settled.config for o in old.candidates if o.settled.layout.data == 16)
+    assert (by_hand.nnodes, by_hand.data_parallel_size_local) == (1, 8)
 
 
 def test_long_prompts_on_a_tight_cache_are_worth_keeping_elsewhere() -> None:

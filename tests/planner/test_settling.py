@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from launches import bundled
 from msgspec.structs import replace
@@ -209,3 +211,31 @@ def test_a_node_has_too_few_gpus() -> None:
     assert memory.starts.refusal.kind is RefusalKind.NODES
     both = replace(config, nnodes=2)
     assert plan_memory(bundled("Qwen/Qwen3-32B"), find_rig("2x8xh100-sxm"), both).starts.ok
+
+
+@pytest.mark.parametrize(
+    ("settings", "ok"),
+    [
+        ({}, False),  # vLLM starts all sixteen on the first machine
+        ({"data_parallel_size_local": 8}, True),
+        ({"data_parallel_size_local": 16}, False),
+        ({"nnodes": 2}, True),
+        ({"data_parallel_backend": "ray"}, True),
+        ({"data_parallel_size_local": 0}, True),  # an API server alone
+    ],
+)
+def test_replicas_of_several_machines_are_counted(settings: dict[str, Any], ok: bool) -> None:
+    """`create_engine_config`: the local size is the whole one unless it is given, or inferred from
+    the number of nodes."""
+    config = EngineConfig(data_parallel_size=16, **settings)
+    memory = plan_memory(bundled("Qwen/Qwen3-8B"), find_rig("2x8xh100-sxm"), config)
+    refusal = memory.starts.refusal
+    assert (refusal is None) == ok
+    if refusal is not None:
+        assert refusal.kind is RefusalKind.NODES
+        assert "--data-parallel-size-local 8" in refusal.reason
+
+
+def test_more_local_replicas_than_there_are() -> None:
+    with pytest.raises(PlanError, match="data_parallel_size_local"):
+        EngineConfig(data_parallel_size=2, data_parallel_size_local=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from planner.command.exports.deployment import SECRETS, Deployment, node_words
+from planner.command.exports.deployment import SECRETS, Deployment
 from planner.command.exports.docker import CACHE, ray_script
 from planner.command.exports.shell import ADDRESS
 from planner.command.exports.yaml_text import to_yaml
@@ -42,7 +42,7 @@ def _service(deployment: Deployment, profile: str | None) -> dict[str, Any]:
         entrypoint, words = ["bash", "-c"], [escaped(script)]
     elif profile is not None:
         address = f"${{{ADDRESS}:?}}"
-        words += node_words(address, 0 if profile == "first" else "${NODE_RANK:-1}")
+        words += deployment.member_words(address, 0 if profile == "first" else "${NODE_RANK:-1}")
     service: dict[str, Any] = {"image": deployment.image}
     if profile is not None:
         service["profiles"] = [profile]

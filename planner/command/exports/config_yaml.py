@@ -31,8 +31,8 @@ def _usage(deployment: Deployment) -> list[str]:
         return [f"{start}, on the head of a Ray cluster of {deployment.nodes} machines"]
     return [
         f"{ADDRESS} is the address of the first machine. On the first, and on each other:",
-        f"{start} {node_text(0)}",
-        f"{start} {node_text(1)} (and so on)",
+        f"{start} {node_text(deployment, 0)}",
+        f"{start} {node_text(deployment, 1)} (and so on)",
     ]
 
 

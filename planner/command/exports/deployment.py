@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from planner.command.render import Command, Flag
 from planner.command.secrets import SECRET_OPTIONS, is_secret, redacted
 from planner.engine.images import image_of
+from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
 
 # Variables that the user gives where it runs: for the Hub, and to ask for a key of every client.
@@ -133,6 +134,29 @@ class Deployment(Struct, frozen=True):
         """The title and `lines` as comments."""
         return "".join(f"# {_one_line(line)}\n" for line in (*self.title, *lines))
 
+    def member_words(self, address: str, rank: int | str) -> list[str]:
+        """What one of several machines adds: where the first is, and its own number.
+
+        A `rank` that is a text stands for the numbers of all but the first; raises `PlanError`
+        where that is not enough.
+        """
+        given = self.memory.config.given
+        local = given.data_parallel_size_local
+        if local is None or given.nnodes > 1:
+            words = ["--master-addr", address, "--node-rank", str(rank)]
+            return words if rank == 0 else [*words, "--headless"]
+        words = ["--data-parallel-address", address]
+        if rank == 0:
+            return words
+        if isinstance(rank, str):
+            if self.nodes > 2:
+                raise PlanError(
+                    f"{self.nodes} machines of replicas need vLLM 0.11.1 or newer in this format: "
+                    "take command, docker or yaml"
+                )
+            rank = 1
+        return [*words, "--data-parallel-start-rank", str(rank * local), "--headless"]
+
     def shown(self) -> Command:
         """The command without secrets."""
         flags = (_redacted(f) for f in self.command.flags if f.name not in SECRET_OPTIONS)
@@ -149,12 +173,6 @@ class Deployment(Struct, frozen=True):
         """The same in a container, where it listens to whoever is let in."""
         command = self.served()
         return replace(command, flags=tuple(f for f in command.flags if f.name != "--host"))
-
-
-def node_words(address: str, rank: str | int) -> list[str]:
-    """What a machine of several adds to the command: where the first is, and its own number."""
-    words = ["--master-addr", address, "--node-rank", str(rank)]
-    return words if rank == 0 else [*words, "--headless"]
 
 
 def _draft(flag: Flag) -> str | None:

@@ -42,7 +42,7 @@ def _run(deployment: Deployment, rank: int | None) -> str:
         lines.append(shlex.join(["serve", command.model]))
         lines += [shlex.join(flag.words) for flag in command.flags]
         if rank is not None:
-            lines.append(node_text(rank))
+            lines.append(node_text(deployment, rank))
     return " \\\n  ".join(lines) + "\n"
 
 

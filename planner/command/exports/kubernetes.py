@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from planner.command.exports.deployment import SECRETS, Deployment, node_words
+from planner.command.exports.deployment import SECRETS, Deployment
 from planner.command.exports.docker import CACHE, ray_script
 from planner.command.exports.yaml_text import to_yaml
 from planner.engine.device import Platform
@@ -83,7 +83,7 @@ def _member(deployment: Deployment, *, leads: bool) -> dict[str, Any]:
         script = ray_script(argv, 0 if leads else 1, address)
         return pod_spec(deployment, ["bash", "-c"], [script], answers=leads)
     words = [escaped(word) for word in command.arguments]
-    words += node_words(address, 0 if leads else "$(LWS_WORKER_INDEX)")
+    words += deployment.member_words(address, 0 if leads else "$(LWS_WORKER_INDEX)")
     return pod_spec(deployment, ["vllm", "serve"], words, answers=leads)
 
 

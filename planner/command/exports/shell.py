@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from planner.command.exports.deployment import RAY_PORT, Deployment, node_words
+from planner.command.exports.deployment import RAY_PORT, Deployment
 
 ADDRESS = "HEAD_ADDRESS"  # the variable that holds the address of the first machine
 
@@ -26,7 +26,7 @@ def _command(deployment: Deployment) -> str:
 
 
 def _native(deployment: Deployment, rank: int) -> str:
-    return f"{_command(deployment)} \\\n  {node_text(rank)}"
+    return f"{_command(deployment)} \\\n  {node_text(deployment, rank)}"
 
 
 def _on_ray(deployment: Deployment, rank: int) -> str:
@@ -35,7 +35,7 @@ def _on_ray(deployment: Deployment, rank: int) -> str:
     return f"ray start --head --port={RAY_PORT}\n{_command(deployment)}"
 
 
-def node_text(rank: int | str) -> str:
+def node_text(deployment: Deployment, rank: int | str) -> str:
     """What a machine adds to the command, for a shell in which `HEAD_ADDRESS` is set."""
-    words = node_words(f"${ADDRESS}", rank)
+    words = deployment.member_words(f"${ADDRESS}", rank)
     return " ".join(f'"{word}"' if word.startswith("$") else word for word in words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.command.exports.deployment import RAY_PORT, SECRETS, Deployment, node_words
+from planner.command.exports.deployment import RAY_PORT, SECRETS, Deployment
 from planner.command.exports.shell import ADDRESS
 
 BIN: Final = "/opt/vllm/bin"
@@ -71,7 +71,7 @@ def _usage(deployment: Deployment) -> list[str]:
         lines.append("For the head. On each other machine, before it:")
         lines.append(f"ray start --address={ADDRESS}:{RAY_PORT}")
     elif deployment.nodes > 1:
-        first, other = node_words(ADDRESS, 0), node_words(ADDRESS, 1)
+        first, other = (deployment.member_words(ADDRESS, rank) for rank in (0, 1))
         lines.append("It sets the part of each machine as well: on the first and on the next")
         lines.append(f"VLLM_NODE={' '.join(first)}")
         lines.append(f"VLLM_NODE={' '.join(other)}")
