@@ -59,7 +59,7 @@ def diagnose(
         return Status.YES
     from planner.launch.explain import explain
 
-    fail(f"the launch failed: {explain(facts.failure).meaning}")
+    fail(f"the launch failed: {explain(facts.failure).sentence}")
     return Status.LAUNCH_FAILED
 
 
@@ -206,13 +206,13 @@ def _print_speed(facts: LaunchFacts) -> None:
 
 
 def _print_failure(facts: LaunchFacts) -> None:
-    from planner.launch.explain import explain
+    from planner.launch.explain import WHOLE, explain, said
 
     if facts.failure is None:
         return
     explained = explain(facts.failure)
     say()
     say(f"Failed: {explained.meaning}", "red")
-    say_item(f"vLLM says: {facts.failure.message}")
+    say_item(said(facts.failure, WHOLE))
     for change in explained.changes:
         say_item(f"try: {change}")

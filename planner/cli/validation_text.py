@@ -102,7 +102,6 @@ def print_run(run: Validation) -> None:
     text = verdict_line(run)
     say(f"{text[0].upper()}{text[1:]}.", _COLOURS[run.verdict.value])
     if run.failure is not None:
-        say_item(f"vLLM says: {run.failure.message}")
         for change in explain(run.failure).changes:
             say_item(f"try: {change}")
     if run.kept is not None:

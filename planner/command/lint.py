@@ -10,18 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from planner.command.arguments import Given
-from planner.engine.flags import accepts_flag, option
+from planner.command.lint_variables import lint_variables
+from planner.engine.flags import option
 from planner.engine.options import (
     default_of,
     has_config_key,
     has_speculative_key,
     known_option,
-    knows_variable,
     releases_with_speculative_key,
-    releases_with_variable,
 )
 from planner.engine.releases import Release, release_key
-from planner.engine.replacements import compilation_key, dropped_key, variable_instead
+from planner.engine.replacements import compilation_key, dropped_key
 from planner.findings import Finding, Severity
 
 # Stating these pins what differs between releases and GPUs: never idle.
@@ -59,7 +58,7 @@ def lint(
     yield from _idle(settings, given, release)
     yield from _clashing(settings)
     yield from _keys(settings, release)
-    yield from _variables(environ, release)
+    yield from lint_variables(environ, release)
     yield from _risky(settings, given, environ)
 
 
@@ -129,21 +128,6 @@ def _compilation_key(key: str, release: Release) -> Finding:
     if release.at_least("0.13.0") or release.name == "0.9.0":
         return Finding("unknown_key", Severity.ERROR, text, fix)
     return Finding("ignored_key", Severity.WARNING, f"{text}; it ignores it", fix)
-
-
-def _variables(environ: Mapping[str, str], release: Release) -> Iterator[Finding]:
-    for name in environ:
-        if not name.startswith("VLLM_") or knows_variable(name, release):
-            continue
-        text = f"vLLM {release.name} does not read {name}: it has no effect"
-        span, instead = releases_with_variable(name), variable_instead(name)
-        if span is not None:
-            text += f" (read by {span[0]} to {span[1]})"
-        fix = f"use {instead}" if instead is not None and instead.startswith("--") else instead
-        if instead is not None and instead.startswith("--"):
-            flag = instead.partition(" ")[0]
-            fix = fix if accepts_flag(release, flag) else None
-        yield Finding("unknown_variable", Severity.WARNING, text, fix or "leave it out")
 
 
 def _risky(

@@ -17,6 +17,7 @@ from planner.command.render import Command, Flag
 from planner.command.rewrite import Change, Rewrite
 from planner.command.secrets import SECRET_OPTIONS
 from planner.diagnosis.check import Check, check_command
+from planner.engine import model_runner
 from planner.engine.options import (
     has_config_key,
     has_speculative_key,
@@ -30,6 +31,7 @@ from planner.engine.replacements import (
     dropped_method,
     variable_instead,
 )
+from planner.engine.variables import unreadable
 from planner.findings import Finding, Severity
 from planner.memory.verdict import Answer
 from planner.recommendation.layouts import layouts
@@ -235,6 +237,17 @@ def _keep_graphs(rewrite: Rewrite, check: Check, rig: Rig, offline: bool) -> Non
 
 
 # What mends a finding, by its code.
+def _without_unreadable(rewrite: Rewrite, check: Check, finding: Finding) -> None:
+    for name, value in list(rewrite.environ.items()):
+        why = unreadable(name, value, rewrite.release)
+        if why is not None:
+            rewrite.drop_variable(name, why)
+
+
+def _usual_runner(rewrite: Rewrite, check: Check, finding: Finding) -> None:
+    rewrite.drop_variable(model_runner.VARIABLE, finding.text)
+
+
 _MENDS: Final[dict[str, Callable[[Rewrite, Check, Finding], None]]] = {
     "world_size": _fewer_ranks,
     RefusalKind.HEADS.value: _fewer_ranks,
@@ -251,4 +264,6 @@ _MENDS: Final[dict[str, Callable[[Rewrite, Check, Finding], None]]] = {
     "draft_ranks": _as_target,
     "graphs_in_sequences": _graphs_in_tokens,
     "conflicting_options": _one_of_two,
+    "bad_variable": _without_unreadable,
+    RefusalKind.MODEL_RUNNER.value: _usual_runner,
 }

@@ -23,6 +23,7 @@ from planner.engine.cpu import (
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.eplb import ExpertBalancing, expert_balancing
 from planner.engine.lora import LoraSlots, lora_slots
+from planner.engine.model_runner import model_runner
 from planner.engine.pooling import is_pooled
 from planner.engine.releases import Release
 from planner.engine.speculative import Speculation, speculation
@@ -55,6 +56,7 @@ class ResolvedConfig(Struct, frozen=True):
     async_scheduling: bool
     model_runner_v2: bool
     cudagraph_sizes: tuple[int, ...]  # () without CUDA graphs
+    runner_problem: str | None = None  # why vLLM does not start with its model runner
     chunked_prefill: bool = True
     any_length: bool = False  # lengths beyond the model's own are let through
     encoder_tokens: int = 0  # that cross-attention holds for a request
@@ -153,11 +155,9 @@ def resolve(
         length = config.max_model_len
     speculating = speculation(card, config.speculative_config, draft, length, release)
     on_cpu = device.platform is Platform.CPU
-    runner_v2 = _runner_v2(card, release, pooling=pooling) and not on_cpu  # no Triton there
-    if speculating is not None:
-        runner_v2 = runner_v2 and not speculating.needs_v1_runner
-        if runner_v2 and speculating.max_model_len is not None:
-            length = min(length, speculating.max_model_len)
+    runner = model_runner(card, device, release, speculating, environ or {}, pooling=pooling)
+    if runner.is_v2 and speculating is not None and speculating.max_model_len is not None:
+        length = min(length, speculating.max_model_len)
     crossing = card.has_cross_attention  # vLLM runs prompts of encoder-decoder models whole
     whole = crossing or (pooling and card.pooling.whole_prompts)
     asked = config.enable_chunked_prefill
@@ -195,8 +195,9 @@ def resolve(
         chunked_prefill=chunks,
         async_scheduling=not on_cpu
         and not (pooling and not release.fact("async_scheduling_of_pooling"))
-        and _async_scheduling(config, release, speculating, runner_v2=runner_v2),
-        model_runner_v2=runner_v2,
+        and _async_scheduling(config, release, speculating, runner_v2=runner.is_v2),
+        model_runner_v2=runner.is_v2,
+        runner_problem=runner.problem,
         cudagraph_sizes=_cudagraph_sizes(
             card,
             device,
@@ -303,18 +304,6 @@ def _whole_chunks(card: ModelCard, speculating: Speculation | None) -> bool:
     if speculating is None or not speculating.reads_hidden_states:
         return False
     return any(each.kind is AttentionKind.CHUNKED for each in card.attention_layers)
-
-
-def _runner_v2(card: ModelCard, release: Release, *, pooling: bool) -> bool:
-    """Whether Model Runner V2 runs the model by default: family by family before it ran all."""
-    served = release.fact("model_runner_v2")
-    if pooling and served != "all":
-        return False
-    if card.quantization is not None and not release.fact("model_runner_v2_quantized"):
-        return False
-    if served == "dense":
-        return not card.is_moe and not card.states
-    return served == "all" or card.architecture in served
 
 
 def _async_scheduling(

@@ -30,6 +30,7 @@ class RefusalKind(Enum):
     DIVISIBLE = "divisible"
     KV_LAYOUT = "kv_layout"
     SPECULATION = "speculation"
+    MODEL_RUNNER = "model_runner"
     LORA = "lora"
     VOCABULARY = "vocabulary"
     KV_ROOM = "kv_room"

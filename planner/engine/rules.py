@@ -50,6 +50,7 @@ def refusals(
         (RefusalKind.BATCH, _batch(config)),
         (RefusalKind.QUANTIZATION, _quantization(card, device, config, release)),
         (RefusalKind.SPECULATION, _speculation(config, release)),
+        (RefusalKind.MODEL_RUNNER, config.runner_problem),
         (RefusalKind.VOCABULARY, _vocabulary(card, config)),
         (RefusalKind.LORA, _lora(card, config, release)),
         (RefusalKind.BACKEND, _backend(card, device, config, release)),

@@ -21,8 +21,6 @@ from planner.engine_config import SpeculativeConfig
 
 # Methods that propose tokens without a network.
 WITHOUT_DRAFT: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
-# Methods with only the older model runner's support.
-_V1_ONLY: Final = frozenset({"suffix", "custom_class", *SELF_CONTAINED})
 _BLOCK_METHODS: Final = frozenset({"dflash", "dspark"})
 # Rotary embeddings whose angles do not depend on the length of their table.
 _LENGTH_FREE_ROPES: Final = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
@@ -39,6 +37,7 @@ class Speculation(Struct, frozen=True):
     on_v0: bool = False  # vLLM falls back to its first engine
     ranks: int | None = None  # tensor-parallel ranks that hold the draft, None: all
     parallel_drafting: bool = False  # a head or model trained to write all tokens in one pass
+    needs_v1_runner: bool = False  # the release's newer model runner does not do it
 
     @property
     def shares_embedding(self) -> bool:
@@ -86,11 +85,6 @@ class Speculation(Struct, frozen=True):
         chained = self.method == "mtp" and min(layers, self.num_speculative_tokens) > 1
         return self.num_speculative_tokens - 1 if chained else 0
 
-    @property
-    def needs_v1_runner(self) -> bool:
-        """Whether vLLM falls back to its older model runner."""
-        return self.method in _V1_ONLY or self.parallel_drafting
-
     def attention_layers(self) -> tuple[Attention, ...]:
         """The attention caches of the draft's layers."""
         if self.draft is None:
@@ -110,10 +104,12 @@ def speculation(
     if config is None:
         return None
     found = _found(card, config, draft, max_model_len, release)
+    at_once = bool(config.parallel_drafting) and config.method not in _BLOCK_METHODS
     return replace(
         found,
         on_v0=config.method in release.fact("v0_speculative_methods"),
         parallel_drafting=bool(config.parallel_drafting),
+        needs_v1_runner=at_once or config.method not in release.fact("model_runner_v2_methods"),
     )
 
 

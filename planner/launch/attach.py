@@ -127,7 +127,7 @@ def validate_attached(
             with watch.busy():
                 answers = ask(preflight, client, folder, requests, observer, cancel)
         except ServerError as error:
-            failure = Failure(FailureKind.CRASH, str(error), when_serving=True)
+            failure = Failure(FailureKind.CRASH, str(error), when_serving=True, seen=True)
         usage = watch.stop()
     terms = compare(memory, facts, answers) if answers is not None else ()
     learned = observe(preflight.check, facts, answers)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from msgspec import Struct
 
+from planner.command.secrets import redacted
 from planner.launch.facts import Failure, FailureKind
 
 _GIB: Final = 2**30
+SHORT: Final = 200  # letters of what vLLM says, beside other words
+WHOLE: Final = 400  # on its own
+# Around what a check of the settings says, and in front of what any code does.
+_PYDANTIC: Final = re.compile(r"(?:Value error|Assertion failed), | \[type=\w+, input_value=.*")
+_EXCEPTION: Final = re.compile(r"^(?:\w+\.)*(?:Value|Runtime|Assertion|OS)Error: (?=\S+ \S)")
 _LESS_MEMORY: Final = (
     "--max-model-len, --max-num-seqs and --max-num-batched-tokens take less when smaller",
     "--kv-cache-dtype fp8 halves the KV cache",
@@ -66,10 +73,19 @@ _CHANGES: Final = {
 
 
 class Explanation(Struct, frozen=True):
-    """What a failure means, with its numbers, and what would change it."""
+    """What a failure means, with its numbers, what vLLM says of it, and what would change it.
+
+    `said` is short enough to follow `meaning` in a line.
+    """
 
     meaning: str
     changes: tuple[str, ...]
+    said: str
+
+    @property
+    def sentence(self) -> str:
+        """The meaning and the words."""
+        return f"{self.meaning}; {self.said}"
 
 
 def explain(failure: Failure) -> Explanation:
@@ -82,7 +98,19 @@ def explain(failure: Failure) -> Explanation:
         meaning = f"{meaning}: {failure.subject}"
     if failure.when_serving:
         meaning = f"after it was ready, {meaning}"
-    return Explanation(meaning, _changes(failure))
+    return Explanation(meaning, _changes(failure), said(failure))
+
+
+def said(failure: Failure, longest: int = SHORT) -> str:
+    """What vLLM says of a failure, or what was seen of it: one line that may go to a terminal."""
+    text = _PYDANTIC.sub("", failure.message)
+    if failure.kind is not FailureKind.CRASH:  # of a crash the exception's name tells most
+        text = _EXCEPTION.sub("", text)
+    text = "".join(c if c.isprintable() else " " for c in redacted(text))
+    text = " ".join(text.split())
+    if len(text) > longest:
+        text = f"{text[: longest - 1].rstrip()}…"
+    return text if failure.seen else f"vLLM says: {text}"
 
 
 def _numbers(failure: Failure) -> str:

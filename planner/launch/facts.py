@@ -77,7 +77,10 @@ class FailureKind(Enum):
 
 
 class Failure(Struct, frozen=True):
-    """Why a launch failed: its class, vLLM's own line, and the numbers in it."""
+    """Why a launch failed: its class, vLLM's own line, and the numbers in it.
+
+    Where vLLM says nothing, or nothing that can be read, `message` is what was `seen` of it.
+    """
 
     kind: FailureKind
     message: str
@@ -89,6 +92,7 @@ class Failure(Struct, frozen=True):
     asked_len: int | None = None
     longest_len: int | None = None
     when_serving: bool = False  # after it was ready
+    seen: bool = False  # the message is not vLLM's
 
 
 class RankFacts(Struct, frozen=True):

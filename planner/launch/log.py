@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Final
 
+from planner.command.secrets import redacted
 from planner.errors import PlanError
 from planner.launch.facts import (
     Failure,
@@ -50,7 +51,7 @@ _SERVED: Final = frozenset(Served.__struct_fields__)
 def presentable(line: str) -> str:
     """A line of a log without colours, and without tokens and keys that are in it."""
     text = _COLOUR.sub("", line[:_LONGEST_LINE])
-    return _API_KEY.sub("'***'", _TOKEN.sub("***", text)).rstrip()
+    return redacted(_API_KEY.sub("'***'", _TOKEN.sub("***", text))).rstrip()
 
 
 class LogReader:
@@ -230,5 +231,6 @@ class _Launch:
                 FailureKind.CRASH,
                 "the engine died; the log does not hold why",
                 when_serving=Milestone.READY in self._milestones,
+                seen=True,
             )
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.launch.explain import WHOLE, explain, said
 from planner.launch.load import LevelResult
 from planner.launch.terms import Term, Unit
 from planner.launch.validation import Validation
@@ -35,7 +36,7 @@ def markdown(run: Validation) -> str:
         ]
         lines += [_level_row(result) for result in run.probe.levels]
     if run.failure is not None:
-        lines += ["", f"vLLM says: {run.failure.message}"]
+        lines += ["", said(run.failure, WHOLE)]
     return "\n".join(lines) + "\n"
 
 
@@ -50,11 +51,9 @@ def _level_row(result: LevelResult) -> str:
 
 
 def verdict_line(run: Validation) -> str:
-    """The verdict in a few words."""
-    from planner.launch.explain import explain
-
+    """The verdict in a few words; of a failure with what vLLM says."""
     if run.failure is not None:
-        return f"the launch failed: {explain(run.failure).meaning}"
+        return f"the launch failed: {explain(run.failure).sentence}"
     outside = [term.name for term in run.terms if not term.inside]
     if outside:
         return f"outside the plan's band: {', '.join(outside)}"

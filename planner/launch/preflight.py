@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from hardware_db import find_rig
 from planner.command.arguments import read_arguments
 from planner.command.invocation import read_invocation, split_text
+from planner.command.lint_variables import lint_variables
 from planner.command.parse import read_command
 from planner.command.secrets import STARS, is_secret, redacted
 from planner.diagnosis.check import Check, check_command
+from planner.engine.variables import is_typed_variable
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
 from planner.launch.client import HOST
@@ -90,7 +92,11 @@ def prepare(
         raise PlanError(f"--gpu {gpu}: a launch is on this machine, so auto or cpu")
     installation = find_installation(words, launcher)
     command = read_command(words, installation.release)
-    inherited = {name: value for name, value in os.environ.items() if name.startswith("VLLM_")}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("VLLM_") or is_typed_variable(name)
+    }
     environ = inherited | dict(command.environ)
     command = replace(command, environ=tuple(environ.items()))
     rig = find_rig("cpu" if installation.is_cpu_build else gpu)
@@ -118,7 +124,11 @@ def prepare(
         tuple(given.items()),
         port,
         workload or usual_workload(check.memory),
-        tuple(_about_port(port)) + (download.findings if download is not None else ()),
+        (
+            *_about_port(port),
+            *lint_variables(inherited, command.release),
+            *(download.findings if download is not None else ()),
+        ),
         download,
         container.removal if container is not None else (),
     )

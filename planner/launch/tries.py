@@ -31,7 +31,7 @@ class Try(Struct, frozen=True):
         if self.run is None:
             return f"the plan says no: {_why(self.preflight)}"
         if self.run.failure is not None:
-            return explain(self.run.failure).meaning
+            return explain(self.run.failure).sentence
         return "runs"
 
 

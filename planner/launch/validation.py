@@ -138,17 +138,18 @@ def validate(
                 with watch.busy():
                     answers = ask(preflight, client, folder, requests, observer, cancel)
             except ServerError as error:
-                failure = Failure(FailureKind.CRASH, str(error), when_serving=True)
+                failure = Failure(FailureKind.CRASH, str(error), when_serving=True, seen=True)
                 server.wait_for_end(_DYING_SECONDS)
         elif outcome is Outcome.TIMEOUT:
-            failure = Failure(FailureKind.TIMEOUT, _how_far(server.facts, timeout))
+            failure = Failure(FailureKind.TIMEOUT, _how_far(server.facts, timeout), seen=True)
         if answers is not None and keep:
             kept = _keep(server, preflight.port, key, folder)
         exit_status = server.exit_status if kept else server.stop()
         facts = server.facts
         usage = watch.stop()
     if outcome is Outcome.ENDED:
-        failure = Failure(_class_of(exit_status), f"the server ended with status {exit_status}")
+        ended = f"the server ended with status {exit_status}"
+        failure = Failure(_class_of(exit_status), ended, seen=True)
     if failure is not None and failure.kind is not FailureKind.TIMEOUT:
         failure = facts.failure or failure
     terms = compare(memory, facts, answers) if answers is not None else ()

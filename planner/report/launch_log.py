@@ -28,6 +28,7 @@ class FailureReport(StrictModel):
     asked_len: int | None
     longest_len: int | None
     when_serving: bool
+    said: str = Field("", description="the same short, and without what stands around it")
 
     @classmethod
     def of(cls, failure: Failure) -> FailureReport:
@@ -46,6 +47,7 @@ class FailureReport(StrictModel):
             asked_len=failure.asked_len,
             longest_len=failure.longest_len,
             when_serving=failure.when_serving,
+            said=explained.said,
         )
 
 

@@ -55,6 +55,7 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 8.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 2.0
 """
 REQUESTS: list[str] = []
+KEY_OF_A_HUB = "hf_" + "a1B2" * 8
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -119,6 +120,13 @@ def main() -> None:
     say("vLLM API server version 0.32.0", "APIServer")
     if ILL == "bad-option":
         sys.exit("vllm: error: unrecognized arguments: --fake")
+    if ILL == "refuses":
+        print("\033[1;31mpydantic_core._pydantic_core.ValidationError: 1 validation error for X")
+        print(
+            "  Value error, Model Runner V2 \a requires Triton, says " + KEY_OF_A_HUB + "."
+            " [type=value_error, input_value=ArgsKwargs((), {'model_co...})]\033[0m"
+        )
+        sys.exit(1)  # fmt: skip
     # An engine in its group, and a worker that has left it; neither ends by itself.
     sleeper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     engine = subprocess.Popen([sys.executable, "-c", sleeper])

@@ -95,6 +95,29 @@ def test_the_reason_for_a_crash_is_in_the_log(fake: Fake) -> None:
     assert "vLLM says: RuntimeError: shape '[-1, 768]' is invalid" in fake().out
 
 
+def test_what_vllm_says_is_in_the_verdict(fake: Fake) -> None:
+    """Presentable: nothing that steers a terminal, no key, nothing that stands around it."""
+    fake.ill("refuses")
+    run = fake(before=("--retry", "1"))
+    assert run.status == 4
+    said = "vLLM says: Model Runner V2 requires Triton, says ***."
+    verdict = f"the launch failed: vLLM refuses a setting; {said}"
+    assert run.err == f"vplan: {verdict}\n"
+    assert verdict[1:] in " ".join(run.out.split())
+    assert f"**{verdict}**" in (fake.folder() / "report.md").read_text()
+    report = json.loads((fake.folder() / "report.json").read_text())
+    assert report["failure"]["said"] == said
+    assert not any(part in run.out for part in ("\033", "\a", "hf_", "input_value"))
+
+
+def test_an_inherited_variable_that_vllm_cannot_read(fake: Fake) -> None:
+    fake.monkeypatch.setenv("VERBOSE", "yes")
+    run = fake()
+    assert run.status == 1
+    assert "VERBOSE=yes is no whole number" in run.err
+    assert "nothing was started" in run.err
+
+
 def test_json(fake: Fake) -> None:
     run = fake(before=("--json",))
     schema = json.loads(fake.vplan("schema", "validation").out)

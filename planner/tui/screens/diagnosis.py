@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from planner.cli.format import count, gib, seconds
-from planner.launch.explain import explain
+from planner.launch.explain import WHOLE, explain, said
 from planner.launch.facts import LaunchFacts
 from planner.launch.shares import Shares, shares
 from planner.tui.budget import LOOKS
@@ -171,7 +171,7 @@ def _legend(found: Shares) -> Content:
 def _failure(facts: LaunchFacts) -> Iterator[Content]:
     if facts.failure is None:
         return
-    yield Content(plain(facts.failure.message))
+    yield Content(plain(said(facts.failure, WHOLE)))
     for change in explain(facts.failure).changes:
         yield Content.assemble(("try: ", "bold"), plain(change))
 

@@ -29,7 +29,7 @@ class VerifiedCard(Static):
         blocks = [_terms(report)] if report.terms else []
         if report.failure is not None:
             tries = [Content.assemble(("try: ", "bold"), plain(c)) for c in report.failure.changes]
-            said = Content.assemble(("vLLM says: ", "bold"), plain(report.failure.message))
+            said = Content(plain(report.failure.said or report.failure.message))
             blocks.append(Content("\n").join([said, *tries]))
         answers = _answers(report)
         if answers:
@@ -40,7 +40,7 @@ class VerifiedCard(Static):
 def summary(report: ValidationReport) -> str:
     """What came of it, in a few words."""
     if report.failure is not None:
-        return report.failure.meaning
+        return "; ".join(filter(None, (report.failure.meaning, report.failure.said)))
     outside = [term.name for term in report.terms if not term.inside]
     if outside:
         return f"outside the plan's band: {', '.join(outside)}"

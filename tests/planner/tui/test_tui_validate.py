@@ -99,6 +99,18 @@ def test_what_fails_or_comes_out_otherwise_says_so_and_can_be_tried_again(fake: 
     assert not fake.alive()
 
 
+def test_what_vllm_says_is_in_the_verdict(fake: Fake) -> None:
+    fake.ill("refuses")
+
+    async def script(driver: Driver) -> None:
+        await start(driver)
+        await reach(driver, "✘ failed")
+        verdict = " ".join(driver.text("#verdict").split())
+        assert "a setting; vLLM says: Model Runner V2 requires Triton, says ***." in verdict
+
+    drive(script, on_fake(fake), size=(80, 24))
+
+
 @pytest.mark.parametrize("ill", ["hang", "deaf", ""])
 def test_it_can_be_cancelled_at_any_time_and_nothing_is_left(fake: Fake, ill: str) -> None:
     fake.ill(ill)

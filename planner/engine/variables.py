@@ -1,0 +1,68 @@
+"""The environment variables of vLLM's: which values it can read, and switches that a plan heeds.
+
+Its engine reads all of them when it starts (`enable_envs_cache`): one that it cannot read stops the
+launch, whatever it is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.engine.options import knows_variable
+from planner.engine.releases import Release, read_data
+
+_READ_AT_THE_START: Final = "0.12.0"  # the first release whose engine reads them all
+
+
+def is_typed_variable(name: str) -> bool:
+    """Whether vLLM takes only some values of a variable."""
+    return name in _table()
+
+
+def unreadable(name: str, value: str, release: Release) -> str | None:
+    """Why a release cannot read the value of a variable, in one line; None if it can."""
+    row = _table().get(name)
+    if row is None or not knows_variable(name, release):
+        return None
+    match row["kind"]:
+        case "int":
+            return None if _is_number(int, value) else f"{name}={value} is no whole number"
+        case "float":
+            return None if _is_number(float, value) else f"{name}={value} is no number"
+        case "choice":
+            given = [value]
+        case _:  # choices, with commas between
+            given = [word.strip() for word in value.split(",") if word.strip()]
+    known = row["choices"]
+    if row.get("any_case"):
+        given, known = [word.lower() for word in given], [word.lower() for word in known]
+    if all(word in known for word in given):
+        return None
+    return f"{name}={value} is none of {', '.join(row['choices'])}"
+
+
+def stops_the_start(release: Release) -> bool:
+    """Whether a variable that cannot be read is one too many, even if nothing needs it."""
+    return release.at_least(_READ_AT_THE_START)
+
+
+def switch(name: str, environ: Mapping[str, str], release: Release) -> bool | None:
+    """What a variable turns on or off (`bool(int(...))`); None where it is not set, or not read."""
+    value = environ.get(name)
+    if value is None or not knows_variable(name, release) or not _is_number(int, value):
+        return None
+    return bool(int(value))
+
+
+def _is_number(kind: type[int] | type[float], value: str) -> bool:
+    try:
+        kind(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = read_data("variables.json")["variables"]
+    return found
