@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db.errors import NoGpuDetected, quoted
 from hardware_db.gpu import Gpu
@@ -32,13 +33,18 @@ class Machine(Struct, frozen=True):
     wsl: bool = False
 
 
-def detect_rig(machine: Machine | None = None) -> Rig:
+def detect_rig(machine: Machine | None = None, visible: str | None = None) -> Rig:
     """The NVIDIA GPUs of this machine that CUDA would show, as one node.
+
+    ``visible`` is what CUDA_VISIBLE_DEVICES is to be, where it is not what it is now.
 
     Totals are those torch will see: NVML total minus reserved on Linux, the system's memory where
     GPU and CPU share it. Raises :class:`NoGpuDetected`, which says what to do instead.
     """
     machine = machine or _this_machine()
+    if visible is not None:
+        environ = {**machine.environ, "CUDA_VISIBLE_DEVICES": visible}
+        machine = replace(machine, environ=environ)
     nvml = machine.nvml
     try:
         nvml.nvmlInit()

@@ -150,7 +150,8 @@ def _slice(
     if sizes.total is None:
         notes.append("its memory cannot be read")
     live = sizes.total is not None
-    return Device(gpu, sizes.total, sizes.free, index=card.index, live=live), notes
+    device = Device(gpu, sizes.total, sizes.free, index=card.index, live=live)
+    return replace(device, instance=instance.uuid or None), notes
 
 
 def _scaled(rates: DenseRates, share: float) -> DenseRates:

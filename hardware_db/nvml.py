@@ -88,7 +88,7 @@ def _read(nvml: Any, handle: Any, index: int) -> NvmlCard:
         name=_text(nvml.nvmlDeviceGetName(handle)),
         pci_id=None if pci is None else _pci_id(pci.pciDeviceId),
         compute_capability=None if capability is None else tuple(capability),
-        memory=_memory(nvml, handle),
+        memory=read_memory(nvml, handle),
         bus_width_bits=_ask(nvml, "nvmlDeviceGetMemoryBusWidth", handle),
         memory_clock_mhz=_ask(nvml, "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
         pcie=_pcie(nvml, handle),
@@ -106,7 +106,8 @@ def _ask(nvml: Any, function: str, *arguments: Any) -> Any:
         return None
 
 
-def _memory(nvml: Any, handle: Any) -> NvmlMemory | None:
+def read_memory(nvml: Any, handle: Any) -> NvmlMemory | None:
+    """The memory of a card or an instance; None if NVML does not say."""
     try:
         v2 = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
         return NvmlMemory(v2.total, v2.free, v2.reserved)
@@ -137,7 +138,7 @@ def _mig(nvml: Any, handle: Any) -> tuple[MigSlice, ...] | None:
             MigSlice(
                 uuid=_text(_ask(nvml, "nvmlDeviceGetUUID", instance)),
                 name=_text(_ask(nvml, "nvmlDeviceGetName", instance)),
-                memory=_memory(nvml, instance),
+                memory=read_memory(nvml, instance),
                 sm_count=None if attributes is None else attributes.multiprocessorCount,
             )
         )

@@ -26,6 +26,8 @@ class Device(Struct, frozen=True):
     """What to leave to others (the desktop); not yet taken off ``free_bytes``."""
     index: int | None = None
     """The index that ``nvidia-smi`` shows, for a detected GPU."""
+    instance: str | None = None
+    """The UUID of a detected MIG instance."""
     live: bool = False
     """The sizes were asked from the machine."""
     wsl: bool = False

@@ -37,19 +37,25 @@ class _Group(Struct, frozen=True):
 
 
 def find_rig(
-    text: str, *, free_memory: str | int | None = None, reserve: str | int | None = None
+    text: str,
+    *,
+    free_memory: str | int | None = None,
+    reserve: str | int | None = None,
+    visible: str | None = None,
 ) -> Rig:
     """The rig that ``text`` describes; see the grammar above. "auto" asks this machine.
 
     ``free_memory`` is what is free on each card before vLLM starts, and ``reserve`` what to keep
-    for other programs on each, both as bytes or as text ("22GiB"). Raises :class:`InvalidRig`,
-    ``UnknownGpu`` or ``NoGpuDetected``: all :class:`HardwareError`, one line each.
+    for other programs on each, both as bytes or as text ("22GiB"). Of this machine's GPUs it takes
+    the ``visible`` ones, as CUDA_VISIBLE_DEVICES names them, instead of what that is now.
+    Raises :class:`InvalidRig`, ``UnknownGpu`` or ``NoGpuDetected``: all :class:`HardwareError`, one
+    line each.
     """
     text = text.strip()
     if text.casefold() == "auto":
         from hardware_db.detect import detect_rig
 
-        rig = detect_rig()
+        rig = detect_rig(visible=visible)
     else:
         rig = _parse(text)
     free, kept = _size("free memory", free_memory), _size("reserve", reserve)

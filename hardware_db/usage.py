@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from msgspec import Struct
 
+from hardware_db.nvml import read_memory
+from hardware_db.rig import Device
+
 
 class GpuUsage(Struct, frozen=True):
-    """All the GPUs that were asked about, together."""
+    """All the GPUs that were asked about, together: what programs have taken, of every user."""
 
     memory_bytes: int
     watts: float | None
 
 
 class GpuMeter:
-    """Asks the GPUs with the given indices, all if None; for a `with`. `nvml` is ``pynvml``.
+    """Asks the devices of a detected rig, all cards if there are none; for a ``with``.
 
-    Its answers are None where there is no driver, and as soon as it fails.
+    ``nvml`` is ``pynvml``. Its answers are None where there is no driver, where one of the devices
+    is not to be had, and as long as one fails: never a part of the sum.
     """
 
-    def __init__(self, nvml: Any, indices: Collection[int] | None = None) -> None:
+    def __init__(self, nvml: Any, devices: Sequence[Device] = ()) -> None:
         self._nvml = nvml
-        self._indices = indices
+        self._devices = devices
         self._handles: list[Any] = []
         self._open = False
 
@@ -33,9 +37,7 @@ class GpuMeter:
         with suppress(self._nvml.NVMLError):
             self._nvml.nvmlInit()
             self._open = True
-            for index in range(self._nvml.nvmlDeviceGetCount()):
-                if self._indices is None or index in self._indices:
-                    self._handles.append(self._nvml.nvmlDeviceGetHandleByIndex(index))
+            self._handles = list(self._found())
         return self
 
     def __exit__(
@@ -50,15 +52,26 @@ class GpuMeter:
                 self._nvml.nvmlShutdown()
 
     def read(self) -> GpuUsage | None:
-        """What is in use now."""
+        """What is in use now, without what the driver keeps where it tells that apart."""
         if not self._open or not self._handles:
             return None
-        try:
-            memory = sum(self._nvml.nvmlDeviceGetMemoryInfo(each).used for each in self._handles)
-        except self._nvml.NVMLError:
+        memory = [read_memory(self._nvml, each) for each in self._handles]
+        used = [each.total - each.free - (each.reserved or 0) for each in memory if each]
+        if len(used) < len(self._handles):
             return None
         try:
             milliwatts = sum(self._nvml.nvmlDeviceGetPowerUsage(each) for each in self._handles)
-        except (self._nvml.NVMLError, AttributeError):  # not every card says
-            return GpuUsage(int(memory), None)
-        return GpuUsage(int(memory), milliwatts / 1000)
+        except (self._nvml.NVMLError, AttributeError):  # not every card says, no MIG instance does
+            return GpuUsage(sum(used), None)
+        return GpuUsage(sum(used), milliwatts / 1000)
+
+    def _found(self) -> list[Any]:
+        nvml = self._nvml
+        if not self._devices:
+            return [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+        return [
+            nvml.nvmlDeviceGetHandleByUUID(device.instance)
+            if device.instance is not None
+            else nvml.nvmlDeviceGetHandleByIndex(device.index)
+            for device in self._devices
+        ]

@@ -156,8 +156,9 @@ def _in_container(command: list[str], environ: dict[str, str]) -> Invocation | N
             at += 1
             value = command[at] if at < len(command) else ""
         if name in ("-e", "--env"):
-            variable, _, content = value.partition("=")
-            inside[variable] = content
+            variable, assigns, content = value.partition("=")
+            if assigns:  # without, it is handed on as it is
+                inside[variable] = content
         at += 1
     if at >= len(command):
         return None

@@ -6,6 +6,7 @@ environment, and is removed with the container whatever happens.
 
 from __future__ import annotations
 
+import csv
 import secrets
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ from planner.launch.client import HOST
 
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 _OURS = ("--name", "--entrypoint", "-p", "--publish", "--restart")
+_CDI = "nvidia.com/gpu="
 _OUR_SWITCHES = frozenset(
     {"-d", "--detach", "--rm", "-P", "--publish-all", "-t", "--tty", "-i", "--interactive", "-it",
      "-ti", "-dit", "-itd", "-id", "-td"}
@@ -46,6 +48,25 @@ class Container(Struct, frozen=True):
     def host(self) -> str:
         """What the server listens on inside."""
         return HOST if self.shares_network else "0.0.0.0"
+
+    @property
+    def gpus(self) -> str | None:
+        """The GPUs that it is given, as CUDA_VISIBLE_DEVICES names them; None if that is all.
+
+        Docker's `--gpus 2` and `--gpus device=0,1` and the names of the Container Device Interface
+        (`--device nvidia.com/gpu=0`); what a variable may say besides is the server's.
+        """
+        named = []
+        for name, value in _valued(self.options):
+            if name == "--gpus":
+                parts = dict(part.partition("=")[::2] for part in _quoted(value))
+                if "device" in parts:
+                    return parts["device"]
+                count = parts.get("count", value)
+                return ",".join(map(str, range(int(count)))) if count.isdecimal() else None
+            if name == "--device" and value.startswith(_CDI):
+                named.append(value.removeprefix(_CDI))
+        return None if "all" in named or not named else ",".join(named)
 
     @property
     def removal(self) -> tuple[str, ...]:
@@ -84,7 +105,21 @@ def read_container(words: Sequence[str], program: str) -> tuple[Container, list[
 
 
 def _networks(options: Sequence[str]) -> Iterator[str]:
+    for name, value in _valued(options):
+        if name in ("--network", "--net"):
+            yield value
+
+
+def _valued(options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options with their values."""
     for at, word in enumerate(options):
         name, equals, value = word.partition("=")
-        if name in ("--network", "--net"):
-            yield value if equals else "".join(options[at + 1 : at + 2])
+        if name.startswith("-"):
+            yield name, value if equals else "".join(options[at + 1 : at + 2])
+
+
+def _quoted(value: str) -> list[str]:
+    """`capabilities=utility,"device=0,1"` in its parts: those with commas stand in quotes."""
+    if '"' not in value:
+        value = value.replace("device=", '"device=', 1) + '"' if "device=" in value else value
+    return next(csv.reader([value]), [])

@@ -99,9 +99,12 @@ def prepare(
     }
     environ = inherited | dict(command.environ)
     command = replace(command, environ=tuple(environ.items()))
-    rig = find_rig("cpu" if installation.is_cpu_build else gpu)
-    check = check_command(command, rig)
     invocation = read_invocation(words)
+    container = installation.container
+    visible = container.gpus if container is not None else None
+    visible = invocation.variables.get("CUDA_VISIBLE_DEVICES", visible)
+    rig = find_rig("cpu" if installation.is_cpu_build else gpu, visible=visible)
+    check = check_command(command, rig)
     settings = read_arguments(invocation.arguments, command.release).settings
     asked = settings.get("port")
     port = asked if isinstance(asked, int) and asked > 0 else free_port()
@@ -109,7 +112,6 @@ def prepare(
     arguments = _without_ours(invocation.arguments, command.model, given)
     if installation.takes_model_as_option:
         arguments = _model_as_option(arguments, command.model)
-    container = installation.container
     head, host = installation.argv, HOST
     if container is not None:
         head, host = container.argv(port, list(given)), container.host

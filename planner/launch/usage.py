@@ -12,6 +12,7 @@ from typing import Final, Self
 from msgspec import Struct
 
 from hardware_db import Rig
+from hardware_db.host import host_memory
 from hardware_db.usage import GpuMeter
 from planner.launch.progress import InUse, Observer
 
@@ -105,23 +106,36 @@ class Watch:
 
 @contextmanager
 def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
-    """What reads a rig: NVML for GPUs of this machine, the processes' memory for a CPU."""
+    """What reads a rig: NVML for GPUs of this machine, the processes' memory for a CPU.
+
+    Of a GPU that shares the CPU's memory NVML knows nothing: there it is what the machine lacks.
+    """
     if rig.smallest.gpu.vendor == "cpu":
         yield lambda: _of_processes(pids())
+        return
+    if rig.smallest.gpu.memory.unified:
+        yield _of_the_machine
         return
     try:
         import pynvml
     except ImportError:
         yield lambda: None
         return
-    indices = [device.index for device in rig.devices if device.index is not None]
-    with GpuMeter(pynvml, indices or None) as gpus:
+    detected = [device for device in rig.devices if device.index is not None]
+    with GpuMeter(pynvml, detected) as gpus:
 
         def read() -> InUse | None:
             usage = gpus.read()
             return InUse(usage.memory_bytes, usage.watts) if usage is not None else None
 
         yield read
+
+
+def _of_the_machine() -> InUse | None:
+    memory = host_memory()
+    if memory is None:
+        return None
+    return InUse(memory.total_bytes - memory.available_bytes, None)
 
 
 def _of_processes(pids: Iterable[int]) -> InUse | None:

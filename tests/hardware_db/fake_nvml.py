@@ -23,6 +23,7 @@ class Slice:
     sms: int
     uuid: str = "MIG-00000000-0000-0000-0000-000000000000"
     reserved_mib: int = 0
+    used_mib: int = 0
 
 
 @dataclass(eq=False)
@@ -89,9 +90,19 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Card:
         self._check()
+        if index >= len(self.cards):
+            _fail_if(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         if self.cards[index].lost:
             _fail_if(pynvml.NVML_ERROR_GPU_IS_LOST)
         return self.cards[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Card | Slice:
+        self._check()
+        everything = [each for card in self.cards for each in (card, *(card.mig or ()))]
+        for each in everything:
+            if each.uuid == uuid:
+                return each
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
     def nvmlDeviceGetName(self, handle: Card | Slice) -> str | bytes:
         self._check()
@@ -120,8 +131,8 @@ class FakeNvml:
         if handle.total_mib is None:
             _fail_if(handle.memory_error)
             raise AssertionError
-        used = handle.used_mib if isinstance(handle, Card) else 0
-        free = (handle.total_mib - handle.reserved_mib - used) * MIB
+        used = handle.used_mib * MIB
+        free = (handle.total_mib - handle.reserved_mib) * MIB - used
         total = handle.total_mib * MIB
         if version is None:
             return pynvml.c_nvmlMemory_t(total, free, total - free)
@@ -129,7 +140,7 @@ class FakeNvml:
             _fail_if(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         assert version == pynvml.nvmlMemory_v2
         reserved = handle.reserved_mib * MIB
-        return pynvml.c_nvmlMemory_v2_t(version, total, reserved, free, total - free)
+        return pynvml.c_nvmlMemory_v2_t(version, total, reserved, free, used)
 
     def nvmlDeviceGetMemoryBusWidth(self, device: Card) -> int:
         self._check()
@@ -152,8 +163,10 @@ class FakeNvml:
         self._check()
         return _supported(handle.slot_lanes or (handle.pcie and handle.pcie[1]))
 
-    def nvmlDeviceGetPowerUsage(self, handle: Card) -> int:
+    def nvmlDeviceGetPowerUsage(self, handle: Card | Slice) -> int:
         self._check()
+        if isinstance(handle, Slice):  # power is the card's
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return _supported(handle.milliwatts)
 
     def nvmlDeviceGetAddressingMode(self, device: Card) -> int:

@@ -228,7 +228,7 @@ def test_ambiguity_is_noted_once() -> None:
 
 
 def test_auto_asks_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> object:
+    def none(visible: str | None) -> object:
         raise NoGpuDetected("none here")
 
     monkeypatch.setattr("hardware_db.detect.detect_rig", none)

@@ -17,7 +17,7 @@ def vplan_here(
 ) -> Vplan:
     """The command line on a machine without a GPU, a network or a Hub cache."""
 
-    def no_gpu() -> object:
+    def no_gpu(visible: str | None = None) -> object:
         raise NoGpuDetected("No GPU here")
 
     monkeypatch.setattr("hardware_db.detect.detect_rig", no_gpu)

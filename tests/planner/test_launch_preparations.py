@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -17,8 +18,10 @@ from model_cards.errors import GatedModel, HubUnavailable
 from planner import EngineConfig, plan_memory
 from planner.findings import Severity
 from planner.launch import download
+from planner.launch.container import read_container
 from planner.launch.download import Download, about_download
 from planner.launch.estimate import start_time
+from planner.launch.preflight import prepare
 from planner.launch.progress import Event, InUse
 from planner.launch.usage import Usage, Watch, meter
 from planner.report.validation import ValidationReport
@@ -179,3 +182,43 @@ def test_gpus_are_asked_through_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     with meter(rig, list) as read:
         assert read() == InUse(GIB, 50.0)
     assert nvml.open == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus"),
+    [
+        ("--gpus all", None), ("--ipc=host", None), ("--gpus 2", "0,1"), ("--gpus=count=1", "0"),
+        ("--gpus device=1", "1"), ("--gpus '\"device=0,3\"'", "0,3"),
+        ("--gpus 'capabilities=utility,\"device=GPU-1a2b\"'", "GPU-1a2b"),
+        ("--device nvidia.com/gpu=0 --device nvidia.com/gpu=2", "0,2"),
+        ("--device=nvidia.com/gpu=all", None), ("--device /dev/kfd --device /dev/dri", None),
+    ],
+)  # fmt: skip
+def test_the_gpus_of_a_container(options: str, gpus: str | None) -> None:
+    """As Docker's and the Container Device Interface's documentation write them."""
+    words = shlex.split(f"docker run {options} vllm/vllm-openai:v0.32.0 --model x")
+    container, rest = read_container(words, "/usr/bin/docker")
+    assert container.gpus == gpus
+    assert rest == ["--model", "x"]
+
+
+@pytest.mark.parametrize(
+    ("before", "index"), [("", 0), ("CUDA_VISIBLE_DEVICES=1", 1), ("env CUDA_VISIBLE_DEVICES=1", 1)]
+)
+def test_a_launch_is_planned_for_the_gpus_that_it_gets(
+    before: str, index: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sys.path.append(str(Path(__file__).parents[1] / "hardware_db"))
+    from fake_nvml import Card, FakeNvml
+
+    cards = [Card("NVIDIA GeForce RTX 4090", 24564), Card("NVIDIA GeForce RTX 3090", 24576)]
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(*cards))  # type: ignore[arg-type]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    command = f"{before} docker run --gpus all vllm/vllm-openai:v0.32.0 --model Qwen/Qwen3-0.6B"
+    rig = prepare([command]).check.rig
+    assert rig.devices[0].index == index
+    assert rig.gpu_count == (1 if before else 2)

@@ -11,7 +11,7 @@ from hardware_db import NoGpuDetected
 def alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
-    def no_gpu() -> object:
+    def no_gpu(visible: str | None = None) -> object:
         raise NoGpuDetected("No GPU here")
 
     monkeypatch.setattr("hardware_db.detect.detect_rig", no_gpu)
