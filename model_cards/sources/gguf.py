@@ -53,6 +53,7 @@ _KEYS: Final = {
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _MOST: Final = 300_000  # pairs, or tensors
 _MOST_TEXT: Final = 2**24
+_MOST_TEXTS: Final = 2**21  # in lists, of which vocabularies are the longest
 
 
 class Truncated(BadConfig):
@@ -163,6 +164,7 @@ def read_prefix(fetch: Callable[[int, int], bytes], name: str, block: int = 2**2
 class _Reader:
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self.stream, self.name = stream, name
+        self.texts = 0
 
     def take(self, size: int) -> bytes:
         data = self.stream.read(size)
@@ -198,7 +200,8 @@ class _Reader:
 
     def _skip_list(self) -> None:
         kind, count = self.numbers("<IQ")
-        if kind == _TEXT and count <= _MOST_TEXT:
+        if kind == _TEXT and self.texts + count <= _MOST_TEXTS:
+            self.texts += count
             for _ in range(count):
                 self.text()
         elif kind in _SCALARS and count <= _MOST_TEXT:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,18 +61,24 @@ def read_header(file: Path) -> dict[str, Any]:
     """The JSON header of one file; `BadConfig` if it is no safetensors file."""
     try:
         with file.open("rb") as stream:
-            prefix = stream.read(8)
-            if len(prefix) < 8:
-                raise BadConfig(f"{file.name} is too short to be a safetensors file")
-            (length,) = struct.unpack("<Q", prefix)
-            if length > _MAX_HEADER_BYTES:
-                raise BadConfig(f"{file.name}: its header claims {length} bytes; not read")
-            header = stream.read(length)
+            return parse_header(lambda start, end: stream.read(end - start), file.name)
     except OSError as error:
         raise BadConfig(f"Cannot read {file}: {error.strerror or error}") from None
+
+
+def parse_header(fetch: Callable[[int, int], bytes], name: str) -> dict[str, Any]:
+    """The JSON header of the file `name`, read through `fetch(start, end)`, eight bytes first;
+    `BadConfig` if it is no safetensors file."""
+    prefix = fetch(0, 8)
+    if len(prefix) < 8:
+        raise BadConfig(f"{name} is too short to be a safetensors file")
+    (length,) = struct.unpack("<Q", prefix)
+    if length > _MAX_HEADER_BYTES:
+        raise BadConfig(f"{name}: its header claims {length} bytes; not read")
+    header = fetch(8, 8 + length)
     if len(header) < length:
-        raise BadConfig(f"{file.name} is truncated inside its header")
-    return parse_json_object(header, f"the header of {file.name}")
+        raise BadConfig(f"{name} is truncated inside its header")
+    return parse_json_object(header, f"the header of {name}")
 
 
 def read_tensors(file: Path) -> dict[str, StoredTensor]:

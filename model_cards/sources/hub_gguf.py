@@ -10,6 +10,7 @@ from model_cards.card import ModelCard, Origin
 from model_cards.errors import UnknownModel
 from model_cards.sources import hub_client
 from model_cards.sources.gguf import GgufHeader, gguf_card, read_prefix
+from model_cards.sources.hub_ranges import fetch_range
 
 # "model-Q4_K_M.gguf", "model.Q4_K_M.gguf", "Q4_K_M/model-00001-of-00002.gguf"
 _QUANT: Final = re.compile(
@@ -53,20 +54,8 @@ def _open(model_id: str, quant: str, revision: str | None) -> ModelCard:
 
 
 def _header(model_id: str, name: str, revision: str | None) -> GgufHeader:
-    from huggingface_hub import hf_hub_url
-    from huggingface_hub.utils import (  # type: ignore[attr-defined]
-        build_hf_headers,
-        get_session,
-        hf_raise_for_status,
-    )
-
-    url, headers = hf_hub_url(model_id, name, revision=revision), build_hf_headers()
-
     def fetch(start: int, end: int) -> bytes:
-        ranged = {**headers, "range": f"bytes={start}-{end - 1}"}
-        answer = get_session().get(url, headers=ranged, timeout=hub_client.DEADLINE_SECONDS)
-        hf_raise_for_status(answer)
-        content: bytes = answer.content
-        return content
+        timeout = hub_client.DEADLINE_SECONDS
+        return fetch_range(model_id, name, revision, start, end, timeout=timeout)
 
     return read_prefix(fetch, name)

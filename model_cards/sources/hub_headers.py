@@ -15,14 +15,16 @@ from typing import Any, Final
 
 from model_cards.config import Config, read_json_object
 from model_cards.inventory import StoredTensor
-from model_cards.sources.headers import Contents, contents, header_tensors
+from model_cards.sources.headers import Contents, contents, header_tensors, parse_header
 from model_cards.sources.hub_client import time_left
+from model_cards.sources.hub_ranges import fetch_range
 
 _SINGLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _SHARD: Final = re.compile(r"model-\d+-of-\d+\.safetensors")
 # Shards whose headers are asked for one by one, all at once; totals do for more of them.
 _MOST_SHARDS: Final = 32
+_FIRST_BYTES: Final = 100_000
 
 
 def fetch_contents(
@@ -84,8 +86,7 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
 
     def read(name: str) -> None:
         try:
-            file = api.parse_safetensors_file_metadata(model_id, name, revision=revision)
-            found[name] = _tensors(file, name)
+            found[name] = _read(model_id, name, revision, until)
         except Exception:  # one that is missing makes all of them useless
             return
 
@@ -102,6 +103,20 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
     if len(found) < len(shards):
         raise TimeoutError
     return contents(found.values())
+
+
+def _read(model_id: str, name: str, revision: str | None, until: float) -> dict[str, StoredTensor]:
+    """The tensors of one file; a first part of it holds most headers whole."""
+
+    def fetch(start: int, end: int) -> bytes:
+        return fetch_range(model_id, name, revision, start, end, timeout=time_left(until))
+
+    begun = fetch(0, _FIRST_BYTES)
+
+    def held(start: int, end: int) -> bytes:
+        return begun[start:end] if end <= len(begun) else fetch(start, end)
+
+    return header_tensors(parse_header(held, name), name)
 
 
 def _tensors(file: Any, name: str) -> dict[str, StoredTensor]:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -97,6 +98,8 @@ class FakeHub(ThreadingHTTPServer):
         self.delay: dict[str, float] = {}  # seconds, by a part of the path
         self.answers: dict[str, Answer] = {}  # by a part of the path
         self.gives_headers = True  # of all shards at once, as only the Hub itself does
+        self.knows_ranges = True  # as some mirrors do not
+        self.cut_off: SimpleQueue[str] = SimpleQueue()  # paths of answers left off in the middle
         self.requests: list[Request] = []
         self.closing = threading.Event()
 
@@ -174,13 +177,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         answer = self._answer()
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        if wanted and answer.status == 200:
+        if wanted and answer.status == 200 and self.server.knows_ranges:
             part = answer.body[int(wanted[1]) : int(wanted[2]) + 1]
             answer = answer._replace(status=206, body=part)
         # A client that gave up has closed the connection.
-        with suppress(ConnectionError):
+        try:
             self._send(answer)
             self._write(answer)
+        except ConnectionError:
+            self.server.cut_off.put(self.path)
 
     def _write(self, answer: Answer) -> None:
         if not answer.pause:

@@ -96,6 +96,14 @@ def test_of_the_hub_by_ranges(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> 
     assert 2 <= len(asked) <= len(gguf()) // 1000 + 1, "a block at a time, and no weights"
 
 
+def test_a_mirror_that_sends_whole_files_is_not_read_on(hub: FakeHub) -> None:
+    hub.knows_ranges = False
+    hub.repos["org/tiny-GGUF"] = Repo({"tiny.Q4_K_M.gguf": gguf()})
+    hub.answers[".gguf"] = Answer(200, gguf() + bytes(64 << 20))
+    assert open_card("org/tiny-GGUF:Q4_K_M").checkpoint_bytes == BYTES
+    assert hub.cut_off.get(timeout=10) == "/org/tiny-GGUF/resolve/main/tiny.Q4_K_M.gguf"
+
+
 def test_which_ones_there_are_is_said(hub: FakeHub) -> None:
     hub.repos["org/x"] = Repo({"a-Q4_K_M.gguf": gguf(), "BF16/a-00001-of-00002.gguf": b""})
     with pytest.raises(UnknownModel, match=r"name one: org/x:BF16"):
@@ -118,6 +126,8 @@ def test_offline() -> None:
      (b"GGUF" + struct.pack("<IQQ", 1, 1, 1), "version 1"),
      (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 1), "not read"),
      (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**50), "a text of"),
+     (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("a") + struct.pack("<IIQ", 9, 8, 2**23)
+      + bytes(2**26), "a list of 8388608 values"),
      (gguf({"a": 1} | PAIRS, {"w": ((4,), 99)}), "type 99"),
      (gguf(PAIRS, {"w": ((2**50,), 0)}), "shape"), (gguf(PAIRS, {"w": ((1,) * 9, 0)}), "9 dim"),
      (gguf({"general.architecture": "llama"}, {}), "GGUF header"),

@@ -65,11 +65,26 @@ def test_one_file_is_one_request(hub: FakeHub) -> None:
 
 
 def test_a_long_header_is_asked_for_again(hub: FakeHub) -> None:
-    """huggingface_hub takes 100 kB at first."""
+    """100 kB are taken at first."""
     tensors = {f"vision_tower.{i:0>200}.weight": ("BF16", [0]) for i in range(400)}
     put(hub, {"model.safetensors": header(llama_tensors(LLAMA) | tensors)})
     assert from_headers(open_card("org/tiny"))
     assert len(asked(hub)) == 2
+
+
+def test_weights_are_never_fetched_whatever_a_mirror_sends(hub: FakeHub) -> None:
+    """One that knows no ranges sends the file from its beginning to its end."""
+    hub.knows_ranges = False
+    put(hub, {"model.safetensors": header(llama_tensors(LLAMA))})
+    weights = bytes(64 << 20)
+    hub.answers[".safetensors"] = Answer(200, header(llama_tensors(LLAMA)) + weights)
+    assert from_headers(open_card("org/tiny"))
+    assert hub.cut_off.get(timeout=10) == "/org/tiny/resolve/main/model.safetensors"
+    tensors = {f"vision_tower.{i:0>200}.weight": ("BF16", [0]) for i in range(400)}
+    hub.answers[".safetensors"] = Answer(200, header(llama_tensors(LLAMA) | tensors) + weights)
+    put(hub, {"model.safetensors": b""}, "org/long")
+    assert not from_headers(open_card("org/long"))
+    assert {hub.cut_off.get(timeout=10) for _ in range(2)} == {asked(hub)[-1]}
 
 
 @pytest.mark.skipif(
