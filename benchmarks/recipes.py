@@ -58,6 +58,22 @@ FAULTS = {
     "use_inductor": "a key of --compilation-config until 0.11; a dataclass refuses unknown keys",
     "GPT-OSS_Blackwell.yaml": "a file that the guide has the reader write",
 }
+# Why a command that a recipe gives for some hardware does not start there, or perhaps not: what
+# the plan says, and where vLLM 0.33.0 decides it. The length counts where a recipe sets none.
+REFUSALS = {
+    "of KV cache on each GPU": "no --max-model-len, and the cache does not hold one request of all "
+    "that the model has: _check_enough_kv_cache_memory of v1/core/kv_cache_planning.py raises",
+    "blocks for their recurrent states": "no --max-num-seqs, and the default of 1,024 is more than "
+    "the cache has blocks: resolve_cudagraph_mode_and_sizes of config/compilation.py raises",
+    "no memory for the KV cache": "listed for GPUs that its weights alone fill",
+    "GPUs are asked for": "listed for fewer GPUs than its parallel sizes need",
+}
+RISKS = {
+    "of KV cache on each GPU": "risky: what one request needs lies in the band of what is left",
+    "free memory at start": "risky: memory that CPU and GPU share (GB10), of which the default "
+    "share is free only where little else runs",
+}
+_LENGTH = "of KV cache on each GPU"
 # Codes of findings about the checkout at hand rather than the command.
 _ABOUT_HARDWARE = ("world_size", "kv_room", "free_memory", "state_blocks", "wheel", "nodes")
 
@@ -135,12 +151,24 @@ def lint_errors(command: ServeCommand) -> list[str]:
     ]
 
 
+def refusal(recipe: Recipe, reason: str) -> str | None:
+    """Why a recipe does not start where it is listed; None where nothing known explains it."""
+    if _LENGTH in reason and "--max-model-len" in recipe.flags:
+        return None
+    return next((why for text, why in REFUSALS.items() if text in reason), None)
+
+
+def risk(reason: str) -> str | None:
+    """Why a recipe may not start there."""
+    return next((why for text, why in RISKS.items() if text in reason), None)
+
+
 def fault(error: str) -> str | None:
     """The fault of a recipe that an error is about; None where the error is a false one."""
     return next((name for name in FAULTS if name in error), None)
 
 
-def judge(recipe: Recipe, score: Score, release: str) -> None:
+def judge(recipe: Recipe, score: Score, release: str, *, compares: bool = True) -> None:
     """Lint a recipe, plan it on its hardware, and compare it with vplan's own choice."""
     if is_elsewhere(recipe):
         score.elsewhere += 1
@@ -172,7 +200,7 @@ def judge(recipe: Recipe, score: Score, release: str) -> None:
             score.refused.append((recipe, spec, reason))
         elif result.memory.starts.answer is Answer.RISKY:
             score.risky.append((recipe, spec, result.memory.starts.reason))
-        else:
+        elif compares:
             compare(recipe, result, rig, score)
 
 
@@ -274,8 +302,10 @@ def report(score: Score) -> None:
         f"({starts / max(1, score.planned):.1%}); risky {len(score.risky)}, refused "
         f"{len(score.refused)}; not bundled: {score.not_bundled}"
     )
-    for kind, count in Counter(text[:70] for *_, text in score.refused).most_common(12):
-        print(f"  {count:>4} {kind}")
+    kinds = Counter(refusal(recipe, text) for recipe, _, text in score.refused)
+    kinds += Counter(risk(text) for *_, text in score.risky)
+    for kind, count in kinds.most_common():
+        print(f"  {count:>4} {kind or 'not explained'}")
     print(f"\nown choice against {score.compared} recipes:")
     for kind, cases in sorted(score.differences.items(), key=lambda item: -len(item[1])):
         print(f"  {len(cases):>4} {kind}")

@@ -171,12 +171,28 @@ DEEPSEEK_V41 = {
 }
 
 
+MINISTRAL3_FP8 = {
+    "activation_scheme": "static",
+    "modules_to_not_convert": ["model.vision_tower", "model.multi_modal_projector", "lm_head"],
+    "quant_method": "fp8",
+}
+
 WITHOUT_Q_LORA = ("deepseek-ai/DeepSeek-V2-Lite-Chat",)
 
 
 def correct(row: dict[str, Any], config: dict[str, Any]) -> str | None:
     """Put right what a copy of a config leaves out and its published total proves."""
     match config.get("model_type"):
+        case "step3p7":
+            config["architectures"] = ["Step3p7ForConditionalGeneration"]
+            return "architectures: the copy's name is of no class; vLLM has this one of the type"
+        case "ministral3" if "vision_config" in config:
+            config["model_type"] = "mistral3"
+            config["quantization_config"] = dict(MINISTRAL3_FP8)
+            return (
+                "model_type, quantization_config: the copy is of another program's preset; these "
+                "are what transformers' conversion of the model writes"
+            )
         case "llama4" if "vision_config" not in config:
             config["vision_config"] = LLAMA4_VISION
             return "vision_config: the total is that of the tower of the FP8 copy's config"
@@ -324,6 +340,10 @@ ON_FP8 = "modelopt-nvfp4-on-fp8"
 OWN_FP8 = {"Qwen": "fp8-block", "nvidia": "modelopt-fp8", "zai-org": "fp8-block"}
 
 
+# Who makes NVFP4 copies with NVIDIA's ModelOpt: it says so in the official commands.
+BY_MODELOPT = ("nvidia", "stepfun-ai")
+
+
 def preset_of(repo: str) -> tuple[str, str] | None:
     """(base name, preset) by the ending of the name and who published it."""
     owner, _, name = repo.partition("/")
@@ -334,7 +354,7 @@ def preset_of(repo: str) -> tuple[str, str] | None:
         base = name[: match.start()]
         if preset == "fp8":
             preset = OWN_FP8.get(owner, "fp8-static")
-        if preset == "nvfp4" and owner == "nvidia":
+        if preset == "nvfp4" and owner in BY_MODELOPT:
             preset = ON_FP8 if base.startswith("DeepSeek-V4") else "modelopt-nvfp4"
         return base, preset
     return None

@@ -32,6 +32,8 @@ FA4_FP8: Final = frozenset({"fp8", "fp8_e4m3"})
 
 Backends = dict[Attention, AttentionBackend]
 
+_TRITON_MLA: Final = AttentionBackend("TRITON_MLA")
+
 
 def attention_backends(
     card: ModelCard,
@@ -65,7 +67,7 @@ def attention_backends(
         if device.platform is Platform.CPU:
             return cpu_backend(attention, device)
         if device.platform is Platform.ROCM:
-            return AttentionBackend("ROCM_ATTN")
+            return _rocm_backend(device, attention)
         if device.platform is Platform.XPU or device.capability is None:
             return AttentionBackend("FLASH_ATTN")
         if attention.kind in (AttentionKind.ENCODER_ONLY, AttentionKind.CROSS):
@@ -128,6 +130,15 @@ def _encoder_backend(
     return AttentionBackend("FLASH_ATTN")
 
 
+def _rocm_backend(device: DeviceFacts, attention: Attention) -> AttentionBackend:
+    """For latent attention Triton's kernels, or AMD's own, which take blocks of any size."""
+    if attention.kind is not AttentionKind.MLA:
+        return AttentionBackend("ROCM_ATTN")
+    if attention.index_topk is not None:
+        return AttentionBackend("ROCM_AITER_MLA_SPARSE")
+    return AttentionBackend("ROCM_AITER_MLA", (1,)) if device.aiter_mla else _TRITON_MLA
+
+
 def _mla_backend(
     device: DeviceFacts, capability: tuple[int, int], kv_cache_dtype: str
 ) -> AttentionBackend:
@@ -137,7 +148,7 @@ def _mla_backend(
         if kv_cache_dtype in FP8_KV_DTYPES:
             return AttentionBackend("FLASHMLA", (64,), multiples=False)
         return AttentionBackend("FLASH_ATTN_MLA")
-    return AttentionBackend("TRITON_MLA")
+    return _TRITON_MLA
 
 
 def _indexer_pages(device: DeviceFacts, compression: int) -> tuple[int, ...]:

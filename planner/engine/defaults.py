@@ -20,7 +20,7 @@ from planner.engine.cpu import (
     has_reference_mla,
     kv_cache_space,
 )
-from planner.engine.device import DeviceFacts, Platform
+from planner.engine.device import DeviceFacts, Platform, is_on
 from planner.engine.eplb import ExpertBalancing, expert_balancing
 from planner.engine.lora import LoraSlots, lora_slots
 from planner.engine.model_runner import model_runner
@@ -219,7 +219,7 @@ def resolve(
 
 def _is_on(variable: str, environ: Mapping[str, str]) -> bool:
     """As vLLM reads its switches (envs.py)."""
-    return environ.get(variable, "0").strip().lower() in ("1", "true")
+    return is_on(environ.get(variable, "0"))
 
 
 def _dtype(card: ModelCard, device: DeviceFacts, config: EngineConfig, *, pooling: bool) -> str:

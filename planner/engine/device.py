@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from msgspec import Struct
@@ -37,6 +38,7 @@ class DeviceFacts(Struct, frozen=True):
     total_bytes: int  # what defaults compare with: NVML's total on CUDA
     cpu_flags: tuple[str, ...] = ()  # instructions of a CPU
     sm_count: int | None = None
+    aiter_mla: bool = False  # AMD's own kernels for latent attention are asked for
 
     @property
     def has_amx(self) -> bool:
@@ -49,8 +51,9 @@ class DeviceFacts(Struct, frozen=True):
         return self.capability is not None and self.capability[0] == 10
 
 
-def device_facts(gpu: Gpu) -> DeviceFacts:
-    """What vLLM would ask of this GPU."""
+def device_facts(gpu: Gpu, environ: Mapping[str, str] | None = None) -> DeviceFacts:
+    """What vLLM would ask of this GPU, started with the variables of `environ`."""
+    asked = environ or {}
     return DeviceFacts(
         _PLATFORMS[gpu.vendor],
         gpu.driver_name,
@@ -59,4 +62,11 @@ def device_facts(gpu: Gpu) -> DeviceFacts:
         gpu.memory.device_total_bytes or 0,
         gpu.cpu_flags,
         gpu.sm_count,
+        is_on(asked.get("VLLM_ROCM_USE_AITER", "0"))
+        and is_on(asked.get("VLLM_ROCM_USE_AITER_MLA", "1")),
     )
+
+
+def is_on(value: str) -> bool:
+    """Whether a variable of vLLM's switches something on."""
+    return value.strip().lower() in ("1", "true")

@@ -171,7 +171,7 @@ def plan_memory(
     card = as_served(card, config)
     release = vllm if isinstance(vllm, Release) else find_release(vllm)
     slot = _checked(rig, config)
-    device = device_facts(slot.gpu)
+    device = device_facts(slot.gpu, environ)
     resolved = resolve(card, device, config, release, draft, offline=offline, environ=environ)
     broken = list(refusals(card, device, resolved, release))
     broken += _too_few_gpus(rig, config)

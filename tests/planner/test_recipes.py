@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-from recipes import FAULTS, Recipe, fault, is_elsewhere, lint_errors, recipes
+from recipes import (
+    FAULTS,
+    REFUSALS,
+    RISKS,
+    Recipe,
+    Score,
+    fault,
+    is_elsewhere,
+    judge,
+    lint_errors,
+    recipes,
+    refusal,
+    risk,
+)
 
 from planner.command.parse import read_command
 from planner.errors import PlanError
@@ -37,3 +50,18 @@ def test_known_faults_are_still_found() -> None:
     """They are errors for 0.33: a lint that finds none of them has stopped looking."""
     named = {fault(text) for _, text in errors()[1]}
     assert set(FAULTS) <= named
+
+
+def test_every_official_command_starts_where_it_is_listed_or_it_is_known_why_not() -> None:
+    """Of those that vLLM refuses, its own check is named; nearly all start by the plan."""
+    score = Score()
+    for recipe in recipes():
+        judge(recipe, score, "0.33.0", compares=False)
+    assert score.planned > 800
+    why = [(refusal(recipe, text), recipe, spec, text) for recipe, spec, text in score.refused]
+    assert [each for each in why if each[0] is None] == []
+    perhaps = [(risk(text), recipe, spec, text) for recipe, spec, text in score.risky]
+    assert [each for each in perhaps if each[0] is None] == []
+    assert {each[0] for each in why} == set(REFUSALS.values())
+    assert {each[0] for each in perhaps} == set(RISKS.values())
+    assert len(score.refused) <= 0.04 * score.planned

@@ -8,7 +8,8 @@ import pytest
 from launches import bundled, plan
 from msgspec.structs import replace
 
-from planner import PlanError
+from hardware_db import find_rig
+from planner import EngineConfig, PlanError, plan_memory
 from planner.engine_config import AUTO_LENGTH
 from planner.memory.plan import Refused
 
@@ -174,3 +175,22 @@ def test_models_that_need_float32_have_none_in_awq() -> None:
     assert "float32 is not supported with awq weights" in [each.reason for each in refused]
     taken = plan("hugging-quants/gemma-2-9b-it-AWQ-INT4", "3090", max_model_len=2048).refusals
     assert taken == ()
+
+
+@pytest.mark.parametrize(
+    ("environ", "block_size", "accepted"),
+    [({}, 16, True), ({}, 1, False), ({"VLLM_ROCM_USE_AITER": "1"}, 1, True),
+     ({"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_USE_AITER_MLA": "0"}, 1, False)],
+)  # fmt: skip
+def test_amds_own_kernels_for_latent_attention_take_single_tokens(
+    environ: dict[str, str], block_size: int, accepted: bool
+) -> None:
+    """`_get_backend_priorities` of platforms/rocm.py: Triton's take multiples of 16."""
+    config = EngineConfig(tensor_parallel_size=8, block_size=block_size)
+    memory = plan_memory(
+        bundled("moonshotai/Kimi-K2.5"), find_rig("8xmi300x"), config, environ=environ,
+        vllm="0.33.0",
+    )  # fmt: skip
+    assert memory.starts.breaks_a_rule != accepted
+    if not accepted:
+        assert "TRITON_MLA" in memory.starts.reason
