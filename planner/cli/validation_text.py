@@ -127,6 +127,8 @@ def _print_terms(run: Validation) -> None:
 
 
 def _print_requests(run: Validation) -> None:
+    from planner.launch.markdown import speculation_line
+
     probe = run.probe
     if probe is None:
         return
@@ -149,13 +151,9 @@ def _print_requests(run: Validation) -> None:
             f"{at_once}: {result.output_rate:.1f} tok/s, first token after "
             f"{seconds(result.median_ttft)}{each} (medians, by {result.by}{failed})"
         )
-    speculation = probe.speculation
-    if speculation is not None and speculation.acceptance_length is not None:
-        rates = ", ".join(f"{100 * rate:.0f} %" for rate in speculation.acceptance_rates)
-        say(
-            f"Speculation: acceptance length {speculation.acceptance_length:.2f} over "
-            f"{speculation.drafts:,} drafts" + (f"; by position {rates}" if rates else "")
-        )
+    told = probe.speculation
+    if told is not None and told.drafts:
+        say(speculation_line(told.drafts, told.acceptance_length, told.acceptance_rates))
 
 
 def _print_usage(run: Validation) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from planner.command.arguments import Given, read_arguments
 from planner.command.invocation import read_invocation, split_text
 from planner.command.lint import lint
+from planner.command.synthetic import is_synthetic, synthetic_rates
 from planner.command.values import human_readable
 from planner.engine.options import has_speculative_method, is_mtp_method
 from planner.engine.releases import Release, find_release
@@ -55,6 +56,7 @@ class ServeCommand(Struct, frozen=True):
     given: tuple[Given, ...] = ()  # every option, as it was written
     graph_sizes: tuple[int, ...] = ()  # batch sizes that CUDA graphs are asked for
     random_benchmark: bool = False  # random tokens are to be sent to it
+    synthetic: tuple[float, ...] | None = None  # rates at which drafts are accepted, whatever
 
 
 def read_command(words: Sequence[str], release: str | None = None) -> ServeCommand:
@@ -75,6 +77,7 @@ def read_command(words: Sequence[str], release: str | None = None) -> ServeComma
     reader = _Settings(planned)
     config = reader.config(settings)
     idle = lint(settings, arguments.given, invocation.variables, planned)
+    synthetic = reader.synthetic(settings.get("speculative_config"))
     return ServeCommand(
         model,
         config,
@@ -85,14 +88,9 @@ def read_command(words: Sequence[str], release: str | None = None) -> ServeComma
         reader.infers_method,
         tuple(arguments.given),
         _graph_sizes(settings),
-        invocation.random_benchmark and not _acceptance_is_made_up(settings),
+        invocation.random_benchmark and not is_synthetic(settings.get("speculative_config")),
+        synthetic,
     )
-
-
-def _acceptance_is_made_up(settings: Mapping[str, Any]) -> bool:
-    """Whether drafts are accepted at random, as they are to be timed: any tokens will do then."""
-    given = settings.get("speculative_config")
-    return isinstance(given, Mapping) and given.get("rejection_sample_method") == "synthetic"
 
 
 def _graph_sizes(settings: Mapping[str, Any]) -> tuple[int, ...]:
@@ -128,6 +126,16 @@ class _Settings:
         if self._switches_towers_off("limit_mm_per_prompt", settings.get("limit_mm_per_prompt")):
             config = replace(config, language_model_only=True)
         return config
+
+    def synthetic(self, given: Any) -> tuple[float, ...] | None:
+        """The rates at which drafts are accepted, where they are set."""
+        if not is_synthetic(given):
+            return None
+        try:
+            return synthetic_rates(given)
+        except PlanError as error:
+            self._note("bad_value", Severity.ERROR, f"--speculative-config: {error}")
+            return None
 
     def _with(self, config: EngineConfig, name: str, value: Any) -> EngineConfig:
         try:

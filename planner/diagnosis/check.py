@@ -13,6 +13,7 @@ from planner.diagnosis.later_risks import later_risks
 from planner.diagnosis.messages import own_message
 from planner.diagnosis.remedies import Remedy, is_about_memory, remedies
 from planner.diagnosis.wasted import wasted
+from planner.engine.device import Platform
 from planner.engine.refusal import Refusal
 from planner.engine_config import EngineConfig
 from planner.findings import Finding, Severity
@@ -74,6 +75,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     found += _about_memory(memory)
     found += _about_draft_ranks(memory)
     found += _about_speed(memory)
+    found += _about_synthetic(command, memory)
     found += wasted(command, memory)
     if not memory.refusals:
         found += later_risks(memory)
@@ -143,6 +145,16 @@ def _about_draft_ranks(memory: MemoryPlan) -> list[Finding]:
         return [Finding("draft_ranks", Severity.WARNING, text, fix)]
     text = f"{asked}: this vLLM's model runner refuses to split a draft otherwise than its target"
     return [Finding("draft_ranks", Severity.ERROR, text, fix)]
+
+
+def _about_synthetic(command: ServeCommand, memory: MemoryPlan) -> list[Finding]:
+    """Which vllm/utils/cpu_triton_utils.py asserts, once a draft is to be judged."""
+    on_cpu = memory.device.platform is Platform.CPU
+    if command.synthetic is None or not on_cpu or not memory.release.at_least("0.25.0"):
+        return []
+    text = "drafts are not accepted at a set rate on CPUs: the server dies of the first one"
+    fix = 'leave "rejection_sample_method" out'
+    return [Finding("speculation", Severity.ERROR, text, fix)]
 
 
 def _about_speed(memory: MemoryPlan) -> list[Finding]:

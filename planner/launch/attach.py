@@ -129,7 +129,11 @@ def validate_attached(
         except ServerError as error:
             failure = Failure(FailureKind.CRASH, str(error), when_serving=True, seen=True)
         usage = watch.stop()
-    terms = compare(memory, facts, answers) if answers is not None else ()
+    terms = (
+        compare(memory, facts, answers, preflight.check.command.synthetic)
+        if answers is not None
+        else ()
+    )
     learned = observe(preflight.check, facts, answers)
     return Validation(
         preflight, began, folder, facts, answers, terms, None, failure, usage, learned

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.launch.explain import WHOLE, explain, said
 from planner.launch.load import LevelResult
 from planner.launch.terms import Term, Unit
@@ -35,6 +37,10 @@ def markdown(run: Validation) -> str:
             "| ---: | ---: | --- | ---: | ---: | ---: |",
         ]
         lines += [_level_row(result) for result in run.probe.levels]
+    if run.probe is not None and run.probe.speculation is not None:
+        told = run.probe.speculation
+        line = speculation_line(told.drafts, told.acceptance_length, told.acceptance_rates)
+        lines += ["", line] if line else []
     if run.failure is not None:
         lines += ["", said(run.failure, WHOLE)]
     return "\n".join(lines) + "\n"
@@ -48,6 +54,14 @@ def _level_row(result: LevelResult) -> str:
         f"{level.output_tokens} | {result.output_rate:.1f} | {result.median_ttft * 1000:.0f} ms | "
         f"{each} |"
     )
+
+
+def speculation_line(drafts: int, length: float | None, rates: Sequence[float]) -> str:
+    """What became of drafts, in a sentence; empty before the first."""
+    if length is None:
+        return ""
+    places = f"; by position {', '.join(f'{100 * rate:.0f} %' for rate in rates)}" if rates else ""
+    return f"Speculation: acceptance length {length:.2f} over {drafts:,} drafts{places}"
 
 
 def verdict_line(run: Validation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
+from math import sqrt
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from planner.speed.step import MissingFact
 _HALF_A_DIGIT: Final = 0.005 * 2**30  # sizes are printed in hundredths of a GiB
 _HALF_A_HUNDREDTH: Final = 0.005
 _FLOAT: Final = 1e-9
+_SIGMAS: Final = 4.0  # what chance alone exceeds once in 16,000 runs
 
 
 class Unit(Enum):
@@ -50,12 +52,18 @@ class Term(Struct, frozen=True):
         return self.plan.low - self.rounding <= self.measured <= self.plan.high + self.rounding
 
 
-def compare(memory: MemoryPlan, facts: LaunchFacts, probe: Probe) -> tuple[Term, ...]:
-    """Every term that was measured."""
+def compare(
+    memory: MemoryPlan,
+    facts: LaunchFacts,
+    probe: Probe,
+    synthetic: tuple[float, ...] | None = None,
+) -> tuple[Term, ...]:
+    """Every term that was measured; drafts are accepted at `synthetic` rates, if there are any."""
     return (
         *_sizes(memory, facts),
         *_cache(memory, facts, probe),
         *_settings(memory, probe),
+        *_acceptance(synthetic, probe),
         *_speed(memory, probe),
     )
 
@@ -147,6 +155,18 @@ def _settings(memory: MemoryPlan, probe: Probe) -> Iterator[Term]:
         if isinstance(found, int):
             plan = Quantity.exact(getattr(memory.config, name))
             yield Term(name, Unit.COUNT, plan, found)
+
+
+def _acceptance(rates: tuple[float, ...] | None, probe: Probe) -> Iterator[Term]:
+    """Whether what is accepted came out at the rates that were set, as far as chance allows."""
+    told = probe.speculation
+    if rates is None or told is None or told.acceptance_length is None:
+        return
+    mean = sum(rates)
+    square = sum((2 * at + 1) * rate for at, rate in enumerate(rates))
+    chance = _SIGMAS * sqrt(max(0.0, square - mean**2) / told.drafts)
+    plan = Quantity(1 + mean, 1 + mean - chance, 1 + mean + chance, Basis.ESTIMATED)
+    yield Term("acceptance length", Unit.RATIO, plan, told.acceptance_length, _HALF_A_HUNDREDTH)
 
 
 def _speed(memory: MemoryPlan, probe: Probe) -> Iterator[Term]:

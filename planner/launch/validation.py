@@ -152,7 +152,11 @@ def validate(
         failure = Failure(_class_of(exit_status), ended, seen=True)
     if failure is not None and failure.kind is not FailureKind.TIMEOUT:
         failure = facts.failure or failure
-    terms = compare(memory, facts, answers) if answers is not None else ()
+    terms = (
+        compare(memory, facts, answers, preflight.check.command.synthetic)
+        if answers is not None
+        else ()
+    )
     learned = observe(preflight.check, facts, answers)  # a start that failed teaches, too
     return Validation(
         preflight, began, folder, facts, answers, terms, ready, failure, usage, learned, kept

@@ -47,6 +47,9 @@ def test_counters_of_speculation(fake: Fake) -> None:
         "drafts": 20, "draft_tokens": 60, "accepted_tokens": 25, "acceptance_length": 2.25,
         "acceptance_rates": [0.75, 0.4, 0.1],
     }  # fmt: skip
+    said = "Speculation: acceptance length 2.25 over 20 drafts; by position 75 %, 40 %, 10 %"
+    assert said in (fake.folder() / "report.md").read_text()
+    assert said in " ".join(fake(before=("--requests", "2")).out.split())
     fake.ill("")
     assert json.loads(fake(before=("--json", "--requests", "2")).out)["speculation"] is None
 

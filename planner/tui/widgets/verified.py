@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.launch.markdown import row
+from planner.launch.markdown import row, speculation_line
 from planner.launch.terms import Term, Unit
 from planner.quantity import Basis, Quantity
 from planner.report.validation import TermReport, ValidationReport
@@ -76,4 +76,8 @@ def _answers(report: ValidationReport) -> str:
             parts.append(
                 f"first token after {last.ttft * 1000:.0f} ms, then {last.tpot * 1000:.1f} ms each"
             )
-    return "; ".join(parts)
+    told = report.speculation
+    drafts = (
+        speculation_line(told.drafts, told.acceptance_length, told.acceptance_rates) if told else ""
+    )
+    return "\n".join(filter(None, ("; ".join(parts), drafts)))
