@@ -25,6 +25,7 @@ from planner.errors import PlanError
 
 if TYPE_CHECKING:
     from model_cards import ModelCard
+    from planner.launch.facts import LaunchFacts
     from planner.launch.preflight import Preflight
     from planner.launch.tries import Try
     from planner.launch.validation import Validation
@@ -71,6 +72,14 @@ def validate(
         typer.Option(
             help="Ask a server that runs already instead, at this URL; its key is taken from "
             "VLLM_API_KEY."
+        ),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="With --attach: the log of that server, which alone tells what its weights and "
+            "buffers take.",
         ),
     ] = None,
     launcher: Annotated[
@@ -128,7 +137,9 @@ def validate(
     if attach is not None:
         if model is not None or launcher is not None or keep or retry:
             raise PlanError("--attach asks a server that runs: nothing of it is chosen or changed")
-        return _attached(attach, words, workload, options)
+        return _attached(attach, words, workload, options, log)
+    if log is not None:
+        raise PlanError("--log goes with --attach; for a log alone there is vplan diagnose")
     if model is not None:
         from model_cards import open_card
         from planner.recommendation.requirements import Requirements
@@ -222,7 +233,13 @@ def _conclude(done: Sequence[Try], options: Options) -> int:
     return status
 
 
-def _attached(url: str, words: Sequence[str], workload: Workload | None, options: Options) -> int:
+def _attached(
+    url: str,
+    words: Sequence[str],
+    workload: Workload | None,
+    options: Options,
+    log: str | None,
+) -> int:
     """Ask a server that runs already."""
     from planner.cli.validation_text import announce_attached, print_run, progress
     from planner.launch.attach import attach, validate_attached
@@ -232,13 +249,15 @@ def _attached(url: str, words: Sequence[str], workload: Workload | None, options
     from planner.report.validation import ValidationReport
 
     key = os.environ.get("VLLM_API_KEY", "")
-    preflight, client = attach(url, key, words, options.gpu, workload=workload)
+    told = _logged(log) if log is not None else None
+    preflight, client = attach(url, key, words, options.gpu, workload=workload, log=told)
     if not options.as_json:
         announce_attached(preflight, url)
     run = validate_attached(
         preflight,
         client,
         new_folder(preflight.check.command.model),
+        log=told,
         requests=options.requests,
         observer=ignore if options.as_json else progress,
     )
@@ -251,6 +270,18 @@ def _attached(url: str, words: Sequence[str], workload: Workload | None, options
     if status is not Status.YES:
         fail(verdict_line(run))
     return status
+
+
+def _logged(name: str) -> LaunchFacts:
+    """The last start in a log that came up, else the last."""
+    from planner.launch.log import open_log, read_log
+
+    with open_log(name) as lines:
+        launches = read_log(lines)
+    facts = next((each for each in reversed(launches) if each.is_ready), launches[-1])
+    if not facts.tells_of_a_launch:
+        raise PlanError(f"{name}: no line of a vLLM start is in it")
+    return facts
 
 
 def _kept_in_mind(run: Validation) -> None:

@@ -92,11 +92,14 @@ def progress(event: Event) -> None:
 def print_run(run: Validation) -> None:
     """A launch beside its plan."""
     from planner.launch.explain import explain
-    from planner.launch.markdown import verdict_line
+    from planner.launch.markdown import unseen_line, verdict_line
 
     say()
     if run.terms:
         _print_terms(run)
+    missing = unseen_line(run)
+    if missing:
+        say(missing, "dim")
     _print_requests(run)
     _print_usage(run)
     text = verdict_line(run)

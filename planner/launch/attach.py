@@ -24,9 +24,10 @@ from planner.errors import PlanError
 from planner.findings import Finding, Severity
 from planner.launch.client import Client, ServerError
 from planner.launch.facts import Failure, FailureKind, LaunchFacts
+from planner.launch.fixes import logged_words
 from planner.launch.installation import Installation, find_installation
 from planner.launch.learning import observe
-from planner.launch.metrics import read_metrics, server_settings
+from planner.launch.metrics import CacheConfig, read_metrics, server_settings
 from planner.launch.preflight import Preflight, usual_workload
 from planner.launch.probe import Probe
 from planner.launch.progress import Observer, ignore
@@ -61,32 +62,29 @@ def attach(
     gpu: str = "auto",
     *,
     workload: Workload | None = None,
+    log: LaunchFacts | None = None,
 ) -> tuple[Preflight, Client]:
     """The plan of the server at a URL, which may be on another machine.
 
-    `words` is its command, if known; `gpu` its hardware. Raises `PlanError` where it does not
-    answer as vLLM does.
+    `words` is its command, if known; `gpu` its hardware; `log` what its log tells. Raises
+    `PlanError` where it does not answer as vLLM does, or the log is that of another server.
     """
     if not _URL.fullmatch(url):
         raise PlanError(f"--attach {url}: a server looks like http://127.0.0.1:8000")
     client = Client(url.rstrip("/").removesuffix("/v1"), key)
     try:
         release = str(client.json("/version")["version"])
-        told = list(_words(client)) if not words else list(words)
+        _same(log, release, read_metrics(client).cache)
+        told = list(words or (logged_words(log) if log and log.model else _words(client)))
     except (ServerError, LookupError, TypeError) as error:
         hint = "; its key is read from VLLM_API_KEY" if getattr(error, "status", 0) == 401 else ""
         raise PlanError(f"no vLLM answers at {url}: {error}{hint}") from None
     command = read_command(told, release)
     rig = _unused(_rig(gpu, release))
     check = check_command(command, rig)
-    findings = () if words else (
-        Finding(
-            "attached",
-            Severity.INFO,
-            "the settings are those that the server tells; for the others its command after -- "
-            "makes the plan exact",
-        ),
-    )  # fmt: skip
+    source = "its log names" if log is not None and log.model else "the server tells"
+    text = f"the settings are those that {source}; its command after -- makes the plan exact"
+    findings = () if words else (Finding("attached", Severity.INFO, text),)
     python = None
     with suppress(PlanError):
         python = find_installation(()).python
@@ -110,18 +108,22 @@ def validate_attached(
     client: Client,
     folder: Path,
     *,
+    log: LaunchFacts | None = None,
     requests: int | None = None,
     observer: Observer = ignore,
     cancel: Flag | None = None,
 ) -> Validation:
-    """Ask a server that runs, and compare. Raises `PlanError` where there is no plan to it."""
+    """Ask a server that runs, and compare, also with what its `log` tells.
+
+    Raises `PlanError` where there is no plan to it.
+    """
     memory = preflight.check.memory
     if memory is None:
         raise PlanError("there is no plan for this server: see its findings")
     began = datetime.now(UTC)
     answers: Probe | None = None
     failure: Failure | None = None
-    facts = LaunchFacts(release=preflight.installation.release)
+    facts = log or LaunchFacts(release=preflight.installation.release)
     with meter(preflight.check.rig, list) as reading, Watch(reading, observer) as watch:
         try:
             with watch.busy():
@@ -136,8 +138,23 @@ def validate_attached(
     )
     learned = observe(preflight.check, facts, answers)
     return Validation(
-        preflight, began, folder, facts, answers, terms, None, failure, usage, learned
+        preflight, began, folder, facts, answers, terms, None, failure, usage, learned,
+        attached=True,
     )  # fmt: skip
+
+
+def _same(log: LaunchFacts | None, release: str, cache: CacheConfig | None) -> None:
+    """Whether a log is that of the server. Raises `PlanError` if it is not."""
+    if log is None:
+        return
+    if log.release is not None and log.release.split("+")[0] != release.split("+")[0]:
+        raise PlanError(f"the log is of another server: of vLLM {log.release}, not {release}")
+    tokens = cache.tokens if cache is not None else None
+    if tokens is not None and log.kv_tokens is not None and tokens != log.kv_tokens:
+        raise PlanError(
+            f"the log is of another start: its KV cache has {log.kv_tokens:,} tokens, the "
+            f"server's {tokens:,}"
+        )
 
 
 def _words(client: Client) -> Iterator[str]:

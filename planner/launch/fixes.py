@@ -73,13 +73,20 @@ def corrected(
 def _command(facts: LaunchFacts) -> ServeCommand:
     if facts.model is None:
         raise PlanError("the log does not say which model was launched")
+    words = logged_words(facts)
+    return read_command(words, find_release(facts.release).name if facts.release else None)
+
+
+def logged_words(facts: LaunchFacts) -> list[str]:
+    """The command of a launch, as far as its log tells it; it must name the model."""
+    assert facts.model is not None
     words = ["vllm", "serve", facts.model, *facts.options]
     if facts.max_model_len is not None and "--max-model-len" not in words:
         words += ["--max-model-len", str(facts.max_model_len)]
     ranks = facts.tensor_parallel_size
     if ranks is not None and ranks > 1 and "--tensor-parallel-size" not in words:
         words += ["--tensor-parallel-size", str(ranks)]
-    return read_command(words, find_release(facts.release).name if facts.release else None)
+    return words
 
 
 def _as_found(rig: Rig, memory: MemoryPlan, failure: Failure) -> Rig:

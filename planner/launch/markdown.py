@@ -30,6 +30,8 @@ def markdown(run: Validation) -> str:
             "| --- | ---: | --- | ---: | ---: | --- |",
         ]
         lines += [f"| {' | '.join(row(term))} |" for term in run.terms]
+    missing = unseen_line(run)
+    lines += ["", missing] if missing else []
     if run.probe is not None and run.probe.levels:
         lines += [
             "",
@@ -54,6 +56,16 @@ def _level_row(result: LevelResult) -> str:
         f"{level.output_tokens} | {result.output_rate:.1f} | {result.median_ttft * 1000:.0f} ms | "
         f"{each} |"
     )
+
+
+def unseen_line(run: Validation) -> str:
+    """What the plan has, and nothing told; empty if everything was seen."""
+    if not run.unseen:
+        return ""
+    why = "vLLM printed nothing of it"
+    if run.attached and not run.facts.ranks:
+        why = "only the server's log tells, --log FILE"
+    return f"Not measured ({why}): {', '.join(run.unseen)}"
 
 
 def speculation_line(drafts: int, length: float | None, rates: Sequence[float]) -> str:

@@ -23,6 +23,13 @@ _FLOAT: Final = 1e-9
 _SIGMAS: Final = 4.0  # what chance alone exceeds once in 16,000 runs
 
 
+_OUTSIDE_TORCH: Final = "outside torch"
+_OUTSIDE_MODEL: Final = "outside the model"
+_PROCESS: Final = "weights and the process"
+_KV_CACHE: Final = "KV cache"
+_Part = tuple[str, Callable[[RankMemory], Quantity], Callable[[RankFacts], int | None]]
+
+
 class Unit(Enum):
     """What a term is counted in."""
 
@@ -70,29 +77,46 @@ def compare(
 
 def _sizes(memory: MemoryPlan, facts: LaunchFacts) -> Iterator[Term]:
     """What the log says of the memory of the ranks, the largest of each."""
-
-    def largest(of: Callable[[RankMemory], Quantity]) -> Quantity:
-        return max((of(rank) for rank in memory.ranks), key=lambda quantity: quantity.value)
-
-    def term(
-        name: str, plan: Callable[[RankMemory], Quantity], part: Callable[[RankFacts], int | None]
-    ) -> Iterator[Term]:
+    for name, plan, part in _parts(memory):
         measured = facts.largest(part)
         if measured is not None:
-            yield Term(name, Unit.BYTES, largest(plan), measured, _HALF_A_DIGIT)
+            most = max((plan(rank) for rank in memory.ranks), key=lambda each: each.value)
+            yield Term(name, Unit.BYTES, most, measured, _HALF_A_DIGIT)
+    if facts.kv_cache is not None:
+        planned = memory.tightest.kv_cache
+        yield Term(_KV_CACHE, Unit.BYTES, planned, facts.kv_cache, _HALF_A_DIGIT)
 
-    yield from term("weights", _weights, lambda rank: rank.weights)
+
+def unseen(memory: MemoryPlan, facts: LaunchFacts) -> tuple[str, ...]:
+    """The parts of the memory that a log might have told, and did not."""
+    parts = _parts(memory)
+    told = {name for name, _, part in parts if facts.largest(part) is not None}
+    if _OUTSIDE_MODEL in told:  # the one where a release does not say the other
+        told.add(_OUTSIDE_TORCH)
     if memory.device.platform is Platform.CPU:
-        yield from term("weights and the process", _consumed, lambda rank: rank.consumed)
+        expected = [_PROCESS]
     else:
-        yield from term("activation peak", lambda rank: rank.activation, lambda r: r.activation)
-        yield from term("outside torch", lambda rank: rank.non_torch, lambda r: r.non_torch)
-        yield from term("outside the model", _outside_model, _consumed_without_weights)
-        yield from term("CUDA graphs", lambda r: r.cuda_graphs, lambda r: r.graphs_estimated)
-    cache = facts.kv_cache
-    if cache is not None:
-        plan = memory.tightest.kv_cache
-        yield Term("KV cache", Unit.BYTES, plan, cache, _HALF_A_DIGIT)
+        planned = [
+            name for name, plan, _ in parts if any(plan(rank).value for rank in memory.ranks)
+        ]
+        expected = [name for name in planned if name != _OUTSIDE_MODEL]
+    if facts.kv_cache is None:
+        expected.append(_KV_CACHE)
+    return tuple(name for name in expected if name not in told)
+
+
+def _parts(memory: MemoryPlan) -> tuple[_Part, ...]:
+    """Name, plan and measurement of each."""
+    weights: _Part = ("weights", _weights, lambda told: told.weights)
+    if memory.device.platform is Platform.CPU:
+        return weights, (_PROCESS, _consumed, lambda told: told.consumed)
+    return (
+        weights,
+        ("activation peak", lambda rank: rank.activation, lambda told: told.activation),
+        (_OUTSIDE_TORCH, lambda rank: rank.non_torch, lambda told: told.non_torch),
+        (_OUTSIDE_MODEL, _outside_model, _consumed_without_weights),
+        ("CUDA graphs", lambda rank: rank.cuda_graphs, lambda told: told.graphs_estimated),
+    )
 
 
 def _weights(rank: RankMemory) -> Quantity:

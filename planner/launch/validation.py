@@ -44,7 +44,7 @@ from planner.launch.probe import Probe, probe
 from planner.launch.process import Launch
 from planner.launch.progress import Observer, ignore
 from planner.launch.server import Outcome, Server
-from planner.launch.terms import Term, compare
+from planner.launch.terms import Term, compare, unseen
 from planner.launch.usage import Usage, Watch, meter
 
 _LOAD_SECONDS: Final = 75.0  # that a load may take
@@ -81,6 +81,7 @@ class Validation(Struct, frozen=True):
     usage: Usage
     observations: tuple[Observation, ...] = ()
     kept: Kept | None = None
+    attached: bool = False  # the server was there already
     uid: str = field(default_factory=lambda: uuid4().hex)
 
     @property
@@ -89,6 +90,12 @@ class Validation(Struct, frozen=True):
         if self.failure is not None:
             return Verdict.FAILED
         return Verdict.INSIDE if all(term.inside for term in self.terms) else Verdict.OUTSIDE
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Parts of the memory that nothing told of, for a server that answered."""
+        memory = self.preflight.check.memory
+        return unseen(memory, self.facts) if memory is not None and self.probe is not None else ()
 
     @property
     def log(self) -> Path:

@@ -191,6 +191,9 @@ class ValidationReport(StrictModel):
     uid: str = ""
     gpu: str = ""
     observations: list[ObservationReport] = Field(default_factory=list)
+    unseen: list[str] = Field(
+        default_factory=list, description="parts of the memory that nothing told of"
+    )
 
     @classmethod
     def of(cls, run: Validation) -> ValidationReport:
@@ -225,5 +228,6 @@ class ValidationReport(StrictModel):
             ),
             uid=run.uid,
             gpu=check.rig.smallest.gpu.slug,
+            unseen=list(run.unseen),
             observations=[ObservationReport.of(seen) for seen in run.observations],
         )

@@ -258,6 +258,51 @@ def test_a_server_that_runs_already(fake: Fake, running: str) -> None:
     assert json.loads(other.out)["verdict"] == "outside"
 
 
+def log_of_it(fake: Fake, tokens: str = "131,072", release: str = "0.32.0") -> str:
+    path = fake.root / "their.log"
+    path.write_text(
+        f"(APIServer pid=1) INFO 11-30 12:00:00 [utils.py:1] vLLM API server version {release}\n"
+        "(APIServer pid=1) INFO 11-30 12:00:00 [utils.py:2] non-default args: "
+        f"{{'model': '{fake.model}', 'max_model_len': 4096, 'max_num_seqs': 7}}\n"
+        "(EngineCore pid=2) INFO 11-30 12:00:20 [cpu_worker.py:1] Auto set (0.25/23.54) GiB for KV "
+        "cache on node 0, with 0.85 GiB requested memory for the worker. 0.60 GiB memory was "
+        "consumed by non-kv usages.\n"
+        f"(EngineCore pid=2) INFO 11-30 12:00:20 [kv.py:1] CPU KV cache size: {tokens} tokens, "
+        "Maximum concurrency for 4,096 tokens per request: 32.00x\n"
+        "(APIServer pid=1) INFO:     Application startup complete.\n"
+    )
+    return str(path)
+
+
+def test_what_only_the_log_of_a_server_tells(fake: Fake, running: str) -> None:
+    """Without it that is said; with it, it is compared, and its command is planned."""
+    fake.monkeypatch.setenv("VLLM_API_KEY", "their-key")
+    ask = ("validate", "--attach", running, "--requests", "0")
+    bare = fake.vplan(*ask)
+    said = "Not measured (only the server's log tells, --log FILE): weights and the process, KV"
+    assert said in " ".join(bare.out.split())
+    assert said in (fake.folder() / "report.md").read_text()
+    told = fake.vplan(*ask, "--log", log_of_it(fake), "--json")
+    report = json.loads(told.out)
+    measured = {term["name"]: term["measured"] for term in report["terms"]}
+    assert measured["weights and the process"] == round(0.60 * 2**30)
+    assert measured["KV cache"] == round(0.25 * 2**30)
+    assert report["unseen"] == []
+    assert "--max-num-seqs 7" in report["command"]
+
+
+def test_a_log_of_another_server(fake: Fake, running: str) -> None:
+    fake.monkeypatch.setenv("VLLM_API_KEY", "their-key")
+    ask = ("validate", "--attach", running, "--requests", "0", "--log")
+    other = fake.vplan(*ask, log_of_it(fake, tokens="65,536"))
+    assert other.status == 2
+    assert "its KV cache has 65,536 tokens, the server's 131,072" in other.err
+    older = fake.vplan(*ask, log_of_it(fake, release="0.19.1"))
+    assert older.status == 2
+    assert "of vLLM 0.19.1, not 0.32.0" in older.err
+    assert "--log goes with --attach" in fake.vplan("validate", "--log", "x", "--", "vllm").err
+
+
 def test_a_server_that_is_not_to_be_asked(fake: Fake, running: str) -> None:
     refused = fake.vplan("validate", "--attach", running)
     assert refused.status == 2
