@@ -16,9 +16,10 @@ from planner.launch.request import Completion
 from planner.workload import Workload
 
 _LEVEL_SECONDS: Final = 20.0  # that a level may take, as far as one can tell before
-_FEWEST: Final = 2  # requests for each of those that run at once
+_PART: Final = 0.25  # of it, for the prompt of one request, or for its answer
+_FEWEST: Final = 2  # requests for each of those that run at once, where there is time
 _MOST: Final = 64
-_SHORTEST: Final = 16  # tokens of an answer, or there is no time per token to speak of
+_SHORTEST: Final = 16  # tokens, or there is no time per token to speak of
 _SLOWER: Final = 1.5  # a guess: how much longer a request takes among others
 
 
@@ -60,19 +61,34 @@ def levels(
     """
     output = min(workload.output_tokens, longest // 2)
     prompt = max(1, min(workload.prompt_tokens, longest - output - 1))
-    tpot = max((each.tpot for each in seen[1:] if each.tpot is not None), default=0.0)
-    ttft = min((each.ttft for each in seen[1:]), default=0.0)
+    reading, writing = _paces(seen)
     if requests is None:  # at least one request in the time, if need be a shorter one
-        room = _LEVEL_SECONDS / 4 / tpot if tpot else output
-        output = max(min(output, _SHORTEST), min(output, int(room)))
-    alone = ttft + output * tpot
+        output, prompt = _within(output, writing), _within(prompt, reading)
     found = []
     for concurrency in dict.fromkeys((1, workload.concurrency)):
-        rounds = _LEVEL_SECONDS / max(alone * (_SLOWER if concurrency > 1 else 1), 1e-3)
-        number = int(rounds) * concurrency
-        number = max(min(number, _MOST), _FEWEST * concurrency)
+        slower = _SLOWER if concurrency > 1 else 1.0  # prompts are read one after the other
+        each = concurrency * prompt * reading + output * writing * slower
+        fewest = _FEWEST if each < _LEVEL_SECONDS / _FEWEST else 1
+        rounds = int(_LEVEL_SECONDS / max(each, 1e-3))
+        number = max(min(rounds * concurrency, _MOST), fewest * concurrency)
         found.append(Level(concurrency, requests or number, prompt, output))
     return tuple(found)
+
+
+def _paces(seen: Sequence[Completion]) -> tuple[float, float]:
+    """Seconds for a token of a prompt, and of an answer; the first request warms the server up."""
+    writing = max((each.tpot for each in seen[1:] if each.tpot is not None), default=0.0)
+    reading = min(
+        ((each.ttft - writing) / each.prompt_tokens for each in seen[1:] if each.prompt_tokens),
+        default=0.0,
+    )
+    return max(0.0, reading), writing
+
+
+def _within(tokens: int, pace: float) -> int:
+    """As many as a part of the time is enough for, but some."""
+    most = int(_LEVEL_SECONDS * _PART / pace) if pace else tokens
+    return max(min(tokens, _SHORTEST), min(tokens, most))
 
 
 def parse_bench(text: str, level: Level) -> LevelResult | None:
