@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from math import isfinite
+from typing import Any, Final, get_type_hints
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import asdict, force_setattr
 
+from model_cards.config import shorten
 from planner.errors import PlanError
 
 AUTO_LENGTH: Final = -1  # `--max-model-len auto`: as long as the cache allows
@@ -173,6 +175,26 @@ class EngineConfig(Struct, frozen=True):
 @cache
 def _usual() -> EngineConfig:
     return EngineConfig()
+
+
+@cache
+def setting_types() -> dict[str, Any]:
+    """The type of every setting."""
+    return get_type_hints(EngineConfig)
+
+
+def as_type(kind: Any, name: str, value: Any) -> Any:
+    """A value that others wrote, lists as tuples and objects as the types of this module.
+
+    Raises `PlanError` that names it if it is of another type, or a number without an end.
+    """
+    try:
+        found = convert(value, kind)
+    except (ValidationError, RecursionError):
+        raise PlanError(f"{name} cannot be {shorten(value)}") from None
+    if isinstance(found, float) and not isfinite(found):
+        raise PlanError(f"{name} cannot be {found}")
+    return found
 
 
 @cache

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from model_cards.config import shorten
 from planner.command.secrets import is_secret, redacted
 from planner.engine.releases import find_release
-from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig
+from planner.engine_config import EngineConfig, as_type, setting_types
 from planner.errors import PlanError
 from planner.files import write_file
 from planner.settings import Settings
+from planner.yaml_file import read_yaml
 
 if TYPE_CHECKING:
     from planner.command.parse import ServeCommand
 
 _FORMAT: Final = 1
-_LARGEST_FILE: Final = 100_000
 _TEXTS: Final = ("gpu", "model", "vllm")
-_NESTED: Final = {"speculative_config": SpeculativeConfig, "eplb_config": EplbConfig}
-_TYPES: Final = {"int": int, "float": (int, float), "str": str, "bool": bool}
 
 
 def write_plan(path: Path, settings: Settings, *, force: bool = False) -> None:
@@ -51,16 +50,7 @@ def plan_text(settings: Settings) -> str:
 
 def read_plan(path: Path) -> Settings:
     """The settings of a plan file. Raises `PlanError`, in one line, for anything else."""
-    import yaml
-
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise PlanError(f"{path} is too large for a plan file")
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise PlanError(f"Cannot read {path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError):
-        raise PlanError(f"{path} is not a plan file: no YAML that can be read") from None
+    content = read_yaml(path, "a plan file")
     if not isinstance(content, dict) or content.get("vplan") != _FORMAT:
         raise PlanError(f'{path} is not a plan file: it does not begin with "vplan: {_FORMAT}"')
     try:
@@ -89,8 +79,8 @@ def _settings(content: dict[Any, Any]) -> Settings:
         content["model"],
         content["vllm"],
         EngineConfig(**{name: _engine_value(name, value) for name, value in given.items()}),
-        _checked("use_case", content.get("use_case", "chat"), "str"),
-        _checked("concurrency", content.get("concurrency", 1), "int"),
+        as_type(str, "use_case", content.get("use_case", "chat")),
+        as_type(int, "concurrency", content.get("concurrency", 1)),
         tuple((str(name), str(value)) for name, value in environ.items()),
     )
     _ = settings.workload  # refuses what no server can be asked for
@@ -98,32 +88,9 @@ def _settings(content: dict[Any, Any]) -> Settings:
 
 
 def _engine_value(name: object, value: Any) -> Any:
-    known = EngineConfig.__annotations__
-    if name not in known or not isinstance(name, str):
-        raise PlanError(f"vLLM has no setting {name!r}")
-    if name not in _NESTED or value is None:
-        return _checked(name, value, known[name])
-    try:
-        return _NESTED[name](**{key: _frozen(part) for key, part in value.items()})
-    except (TypeError, AttributeError):
-        raise PlanError(f"{name} cannot be read") from None
-
-
-def _frozen(value: Any) -> Any:
-    """Lists as the tuples that they were."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def _checked(name: str, value: Any, kind: str) -> Any:
-    """The value if it is of one of the kinds, written as in an annotation."""
-    for each in kind.split(" | "):
-        if each == "None" and value is None:
-            return value
-        if each in _TYPES and isinstance(value, _TYPES[each]):  # type: ignore[arg-type]
-            if isinstance(value, bool) and each != "bool":  # to Python a bool is an int
-                continue
-            return value
-    raise PlanError(f"{name} cannot be {value!r}")
+    if name not in setting_types() or not isinstance(name, str):
+        raise PlanError(f"vLLM has no setting {shorten(name)}")
+    return as_type(setting_types()[name], name, value)
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from model_cards.sources.local import looks_like_path
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, short_count
 from planner.cli.options import AsJson, Offline
+from planner.errors import PlanError
 
 _FULL: Final = "32bit"
 
@@ -66,6 +67,8 @@ def models(
         sort=sort,
     )
     chosen = selection != ModelSelection()
+    if name is None and revision is not None:
+        raise PlanError("--revision is about the model to show: vplan models NAME --revision ...")
     kept = _kept()
     ids = {i.lower(): i for i in (*_ids(), *kept)}
     if name is not None:

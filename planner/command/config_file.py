@@ -40,14 +40,9 @@ def read_words(name: str, release: Release) -> Iterator[str]:
 
 
 def _load(name: str) -> Mapping[str, Any]:
-    import yaml  # only here needed
+    from planner.yaml_file import read_yaml  # only here needed
 
-    try:
-        content = yaml.safe_load(Path(name).expanduser().read_text("utf-8"))
-    except OSError as error:
-        raise PlanError(f"cannot read {name}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise PlanError(f"{name} is no YAML file") from None
+    content = read_yaml(Path(name).expanduser(), "a file of options")
     if not isinstance(content, dict):
         raise PlanError(f"{name} holds no options")
     return {str(key): value for key, value in content.items()}

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from model_cards.config import shorten
 from planner.command.arguments import Given, read_arguments
 from planner.command.invocation import read_invocation, split_text
 from planner.command.lint import lint
@@ -16,7 +17,14 @@ from planner.command.values import human_readable
 from planner.engine.options import has_speculative_method, is_mtp_method
 from planner.engine.releases import Release, find_release
 from planner.engine.replacements import dropped_method
-from planner.engine_config import EngineConfig, EplbConfig, SpeculativeConfig, whole_numbers
+from planner.engine_config import (
+    EngineConfig,
+    EplbConfig,
+    SpeculativeConfig,
+    as_type,
+    setting_types,
+    whole_numbers,
+)
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
 
@@ -146,12 +154,12 @@ class _Settings:
                 value = EplbConfig(**{key: value[key] for key in known & value.keys()})
             elif isinstance(value, str) and name in whole_numbers():
                 value = human_readable(value)
-            return replace(config, **{name: value})
+            return replace(config, **{name: as_type(setting_types()[name], name, value)})
         except PlanError as error:
             self._note("bad_value", Severity.ERROR, str(error))
-        except (TypeError, AttributeError, ValueError):
-            option = f"--{name.replace('_', '-')}"
-            self._note("bad_value", Severity.ERROR, f"{option}: {value!r} is no value for it")
+        except (TypeError, AttributeError, ValueError, OverflowError):
+            text = f"--{name.replace('_', '-')}: {shorten(value)} is no value for it"
+            self._note("bad_value", Severity.ERROR, text)
         return config
 
     def _speculative(self, given: Mapping[str, Any]) -> SpeculativeConfig | None:

@@ -7,11 +7,14 @@ process, a container's name, colours) only tells ranks and times apart.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
+from stat import S_ISCHR
 from typing import Any, BinaryIO, Final
 
 from planner.command.secrets import redacted
@@ -28,6 +31,7 @@ from planner.launch.facts import (
 from planner.launch.log_table import Value, log_table
 
 _LONGEST_LINE: Final = 8000
+_MOST_AT_ONCE: Final = 2**20  # characters of a line that are held
 _LONGEST_MESSAGE: Final = 400
 # Colours, also those whose escape character got lost on the way.
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\[(?:\d{1,2}(?:;\d{1,2})*)m")
@@ -86,21 +90,25 @@ def open_log(name: str) -> Iterator[Iterator[str]]:
     Raises `PlanError` for what cannot be read.
     """
     if name == "-":
-        yield _decoded(sys.stdin.buffer)
+        yield _lines(sys.stdin.buffer)
         return
     try:
         file = open(name, "rb")  # noqa: SIM115
     except OSError as error:
         raise PlanError(f"{name} cannot be read: {error.strerror}") from None
     with file:
-        yield _decoded(file)
+        if S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
+            raise PlanError(f"{name} is a device, no log")
+        yield _lines(file)
 
 
-def _decoded(stream: BinaryIO) -> Iterator[str]:
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    """Lines of text; a longer one than any log has comes in pieces."""
     buffered = io.BufferedReader(stream)  # type: ignore[type-var]
     wide = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
     encoding = "utf-16" if wide else "utf-8-sig"
-    return io.TextIOWrapper(buffered, encoding=encoding, errors="replace")
+    text = io.TextIOWrapper(buffered, encoding=encoding, errors="replace")
+    return iter(partial(text.readline, _MOST_AT_ONCE), "")
 
 
 def read_log(lines: Iterable[str]) -> tuple[LaunchFacts, ...]:

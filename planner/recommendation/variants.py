@@ -87,12 +87,17 @@ def variants(
             continue
         if held is None or (card.exact and not held.exact):
             by_kind[card.format_kind] = card
-    cards = sorted(by_kind.values(), key=lambda card: _ORDER.index(card.format_kind))
+    cards = sorted(by_kind.values(), key=lambda card: _place(card.format_kind))
     found = [Variant(card, None, _loss(card, model_id), card is named) for card in cards]
     found = [v for v in found if v.is_named or not is_emulated(v.card, device)]
     if _quantizes_online(device):
         found += _quantized_online(found)
-    return sorted(found, key=lambda variant: _ORDER.index(variant.weight_format))
+    return sorted(found, key=lambda variant: _place(variant.weight_format))
+
+
+def _place(weight_format: str) -> int:
+    """Where a format stands among all; behind them what is stored in fewer bits than any."""
+    return _ORDER.index(weight_format) if weight_format in _ORDER else len(_ORDER)
 
 
 def _quantizes_online(device: DeviceFacts) -> bool:

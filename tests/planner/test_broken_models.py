@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
+from pathlib import Path
 
 import pytest
 from mutated_configs import changed
+from program import Vplan
 
 from hardware_db import find_rig
 from model_cards import CardError, ModelCard
+from model_cards.sources.bundled import bundled_config
 from planner.engine.releases import find_release
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
@@ -60,3 +64,18 @@ def test_a_changed_model_is_planned_or_refused(seed: int) -> None:
             pytest.fail(f"{checkpoint.what}: {type(error).__name__}: {error}")
         slowest = max(slowest, time.process_time() - began)
     assert slowest < 1.0
+
+
+def test_weights_in_fewer_bits_than_any_format_that_is_ranked(
+    tmp_path: Path, vplan_here: Vplan
+) -> None:
+    """GPTQ of two bits: a large model's copies in other formats are looked at too."""
+    model_id = "Qwen/Qwen3-235B-A22B-GPTQ-Int4"
+    found = bundled_config(model_id)
+    assert found is not None
+    values = {key: found[0].raw(key) for key in found[0]}
+    values["quantization_config"] = {**values["quantization_config"], "bits": 2}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    said = vplan_here("recommend", "--gpu", "h100", "--model", str(tmp_path))
+    assert said.status in (0, 1, 2, 3)
+    assert "Traceback" not in said.err

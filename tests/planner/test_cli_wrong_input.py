@@ -59,6 +59,7 @@ WRONG = [
     (("gpus", "4909"), ["4909", "rtx-4090"]),
     (("gpus", ""), ["Unknown GPU"]),
     (("models", "nobody/nothing-at-all", "--offline"), ["nobody/nothing-at-all"]),
+    (("models", "--revision", "v2"), ["--revision", "vplan models NAME"]),
     (("schema", "poem"), ["poem", "ranking"]),
     # Nothing that a terminal would act on comes back.
     ((*ON, "--use-case", "\x1b[31mred"), ["\\x1b[31mred"]),

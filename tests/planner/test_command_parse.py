@@ -117,6 +117,19 @@ def test_what_is_wrong_is_a_finding(options: str, code: str, word: str) -> None:
     assert found[0].severity is (Severity.WARNING if code == "not_planned" else Severity.ERROR)
 
 
+@pytest.mark.parametrize(
+    "options",
+    ["--distributed-executor-backend []", "--quantization {}", "--quantization '[\"awq\"]'",
+     "--cpu-offload-gb 1e400", "--cpu-offload-gb nan", "--gpu-memory-utilization inf",
+     """--speculative-config '{"method": "ngram", "num_speculative_tokens": 1e400}'"""],
+)  # fmt: skip
+def test_values_of_another_type_never_reach_the_plan(options: str) -> None:
+    """vLLM's parser takes JSON for some of them, and float() takes what has no end."""
+    command = parsed(f"{SERVE} {options}")
+    assert command.config == EngineConfig()
+    assert [f.code for f in command.findings if f.severity is Severity.ERROR]
+
+
 def test_one_wrong_option_does_not_hide_the_rest() -> None:
     command = parsed(f"{SERVE} --nonsense 7 --max-model-len 4096 --more-nonsense --seed 3")
     assert command.config == EngineConfig(max_model_len=4096)

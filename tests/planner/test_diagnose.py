@@ -12,9 +12,10 @@ import pytest
 from launch_logs import CPU_LOG, FAILURES, RELEASES, STOP, V0_LOG, Said, cuda_log
 from program import EXECUTABLE, Vplan, environment
 
+from planner import PlanError
 from planner.launch.explain import explain
 from planner.launch.facts import Failure, FailureKind
-from planner.launch.log import read_log
+from planner.launch.log import open_log, read_log
 from planner.launch.shares import shares
 
 GIB = 2**30
@@ -30,6 +31,19 @@ def written(tmp_path: Path) -> Any:
         return str(path)
 
     return write
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_a_device_is_no_log(device: str) -> None:
+    """One of them never ends, and has no lines to read."""
+    with pytest.raises(PlanError, match="is a device, no log"), open_log(device):
+        pass
+
+
+def test_a_line_without_an_end_comes_in_pieces(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_bytes(bytes(3 << 20))
+    with open_log(str(tmp_path / "server.log")) as lines:
+        assert [len(line) for line in lines] == [1 << 20] * 3
 
 
 def test_a_launch_that_served(vplan_here: Vplan, written: Any) -> None:
