@@ -171,8 +171,9 @@ def _listed(side: Side) -> Iterator[tuple[tuple[str, Unit], Quantity]]:
     yield ("CUDA graphs", Unit.BYTES), rank.cuda_graphs
     yield ("KV cache", Unit.BYTES), rank.kv_cache
     if rank.kv_cache.value > 0 and memory.kv_cache.groups:
-        yield ("KV tokens", Unit.TOKENS), memory.kv_tokens
-        yield ("requests of full length", Unit.TIMES), memory.max_concurrency
+        replicas = memory.config.given.data_parallel_size  # each has a cache of its own
+        yield ("KV tokens", Unit.TOKENS), memory.kv_tokens.times(replicas)
+        yield ("requests of full length", Unit.TIMES), memory.max_concurrency.times(replicas)
     if speed is not None:
         yield ("for each user", Unit.RATE), speed.per_user
         yield ("in total", Unit.RATE), speed.total

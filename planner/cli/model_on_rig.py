@@ -43,7 +43,7 @@ def print_model_on_rig(
 
         print_json(model_on_rig_report(found, rig, release, alternatives, aims))
         return _status(found)
-    print_header(rig, requirements, release)
+    print_header(rig, requirements, release, aims, card)
     if found.pick is not None and _answers(found):
         say(found.pick.name, style="bold")
         settled = found.pick.settled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hardware_db import Rig
+from model_cards import ModelCard
 from planner.cli.budget import print_budget
 from planner.cli.console import say, say_verbatim, show
 from planner.cli.format import chance, tokens_band
@@ -20,18 +21,19 @@ if TYPE_CHECKING:
     from planner.speed.speculation_choice import SpeculationChoice
 
 
-def print_header(rig: Rig, requirements: Requirements, release: Release) -> None:
-    """What was asked for, of which hardware and release."""
-    workload = requirements.workload
+def print_header(
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    aims: Aims | None = None,
+    card: ModelCard | None = None,
+) -> None:
+    """What was asked for, of which hardware and release, and of which model where one is named."""
     say(f"{rig.describe()}; vLLM {release.name}", style="bold")
-    at_once = "one request" if workload.concurrency == 1 else f"{workload.concurrency} requests"
-    if requirements.aim is Objective.THROUGHPUT:
-        at_once = f"as many requests as fit, {workload.concurrency} at least,"
-    where = " where it can" if requirements.context is None else " tokens"
-    say(
-        f"{requirements.use_case}: {at_once} at a time, {workload.prompt_tokens} + "
-        f"{workload.output_tokens} tokens, context {requirements.wanted_context:,}{where}"
-    )
+    if card is None or card.converses:
+        say(_load_line(requirements, aims))
+    else:
+        say(f"prompts of up to {requirements.context_for(card):,} tokens, each read at once")
     for note in rig.notes:
         say(f"Note: {note}")
     if release.note:
@@ -40,6 +42,22 @@ def print_header(rig: Rig, requirements: Requirements, release: Release) -> None
     if missing:
         say(f"Not known of this hardware: {', '.join(missing)}")
     say()
+
+
+def _load_line(requirements: Requirements, aims: Aims | None) -> str:
+    """The load that is asked for, in a line."""
+    workload = requirements.workload
+    at_once = "one request" if workload.concurrency == 1 else f"{workload.concurrency} requests"
+    if requirements.aim is Objective.THROUGHPUT:
+        at_once = f"as many requests as fit, {workload.concurrency} at least,"
+    at_once += " at a time"
+    if aims is not None and aims.request_rate is not None:
+        at_once = f"{aims.request_rate:g} requests a second"
+    where = " where it can" if requirements.context is None else " tokens"
+    return (
+        f"{requirements.use_case}: {at_once}, {workload.prompt_tokens} + "
+        f"{workload.output_tokens} tokens, context {requirements.wanted_context:,}{where}"
+    )
 
 
 def print_plan(

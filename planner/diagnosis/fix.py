@@ -18,6 +18,7 @@ from planner.command.rewrite import Change, Rewrite
 from planner.command.secrets import SECRET_OPTIONS
 from planner.diagnosis.check import Check, check_command
 from planner.engine import model_runner
+from planner.engine.flags import accepts_flag
 from planner.engine.options import (
     has_config_key,
     has_speculative_key,
@@ -136,6 +137,7 @@ def _mend(rewrite: Rewrite, check: Check, rig: Rig) -> bool:
         rewrite.model = remedy.memory.card.model_id
         rewrite.drop("quantization", "the checkpoint says how it is quantized")
         rewrite.drop("revision", "it is one of the other checkpoint")
+        why = "so that this checkpoint starts"
     rewrite.settle(check.config, given, why)
     return len(rewrite.changes) > before
 
@@ -154,6 +156,20 @@ def _fewer_ranks(rewrite: Rewrite, check: Check, finding: Finding) -> None:
         data_parallel_size_local=None,
     )
     rewrite.settle(check.config, config, finding.text)
+
+
+def _over_nodes(rewrite: Rewrite, check: Check, finding: Finding) -> None:
+    """Tell vLLM of the other machines, as its release takes it."""
+    config, rig, release = check.config, check.rig, check.command.release
+    here, world = len(rig.devices), config.world_size
+    replicas = config.data_parallel_size > 1 and world <= here
+    if accepts_flag(release, "--nnodes"):
+        changed = replace(config, nnodes=rig.nodes, data_parallel_size_local=None)
+    elif replicas and accepts_flag(release, "--data-parallel-size-local"):
+        changed = replace(config, data_parallel_size_local=here // world)
+    else:
+        changed = replace(config, distributed_executor_backend="ray")
+    rewrite.settle(config, changed, f"{finding.text}; --format command writes each machine's line")
 
 
 def _no_longer(rewrite: Rewrite, check: Check, finding: Finding) -> None:
@@ -253,6 +269,7 @@ _MENDS: Final[dict[str, Callable[[Rewrite, Check, Finding], None]]] = {
     RefusalKind.HEADS.value: _fewer_ranks,
     RefusalKind.DIVISIBLE.value: _fewer_ranks,
     RefusalKind.PIPELINE.value: _fewer_ranks,
+    RefusalKind.NODES.value: _over_nodes,
     RefusalKind.MAX_MODEL_LEN.value: _no_longer,
     RefusalKind.DTYPE.value: _half,
     RefusalKind.BATCH.value: _larger_batch,

@@ -140,7 +140,9 @@ def _changes(pick: Candidate, rig: Rig, requirements: Requirements) -> Iterator[
 def _with_fp8_cache(pick: Candidate, requirements: Requirements) -> Candidate | None:
     memory = pick.settled.memory
     given = memory.config.given
-    if given.kv_cache_dtype != "auto" or not may_use_fp8_kv(memory.card, memory.rig):
+    if not memory.kv_cache.groups or given.kv_cache_dtype != "auto":
+        return None
+    if not may_use_fp8_kv(memory.card, memory.rig):
         return None
     config = replace(given, kv_cache_dtype="fp8")
     try:

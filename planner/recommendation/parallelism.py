@@ -10,6 +10,7 @@ from planner.speed.step import StepTime
 
 # Parts of a step that take less than this share of it explain nothing.
 _WORTH_A_WORD = 0.1
+_ALIKE = 1.01  # times as many tokens a second, up to which two are equally fast
 
 
 def replicas_or_not(found: Search) -> tuple[str, ...]:
@@ -35,9 +36,14 @@ def replicas_or_not(found: Search) -> tuple[str, ...]:
         return (f"Only replicas do as asked, not one engine over {replicas.settled.gpus} GPUs.",)
     faster, slower = sorted((replicas, single), key=_total, reverse=True)
     ratio = _total(faster) / _total(slower)
+    if ratio < _ALIKE:
+        head = f"{faster.settled.layout} and {slower.settled.layout} are equally fast"
+        return f"{head}:", _said(faster.settled), _said(slower.settled)
     more = f"{100 * (ratio - 1):.0f} % more" if ratio < 2 else f"{ratio:.1f} times as many"
     than = "than" if ratio < 2 else "as"
     head = f"{faster.settled.layout} writes {more} tokens a second {than} {slower.settled.layout}"
+    if faster is replicas and pick is not replicas and replicas.settled.layout.expert:
+        head += ", too little to trust an estimate that no measurement backs"
     wait = "; replicas that share experts wait for any that reads a prompt"
     shared = wait if replicas.settled.layout.expert else ""
     return f"{head}{shared}:", _said(faster.settled), _said(slower.settled)

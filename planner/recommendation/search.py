@@ -129,7 +129,9 @@ def _candidates(
     if isinstance(best, Unfit):
         return Rejected(variant, best.shortage)
     if not best.sure:
-        return Rejected(variant, best.memory.starts.reason)
+        starts = best.memory.starts
+        risk = f"chance of refusal {100 * starts.chance_of_refusal:.0f} %"
+        return Rejected(variant, f"{starts.reason} ({risk})")
     others = [each for each in results if isinstance(each, Settled) and each.sure]
     found = [Candidate(variant, each) for each in (best, *(o for o in others if o is not best))]
     pace = requirements.min_tokens_per_second or 0.0

@@ -34,6 +34,8 @@ __all__ = ["Settled", "Unfit", "best_result", "settle", "settle_layouts", "speed
 
 # A faster layout must be this much faster to be worth more GPUs.
 _WORTH_MORE_GPUS: Final = 1.05
+# What replicas that share experts must promise more than one engine: no measurement shows them.
+_WORTH_SHARING_EXPERTS: Final = 1.1
 # What is refused less often than this needs no smaller batch.
 _COMFORTABLE: Final = 0.01
 
@@ -259,4 +261,10 @@ def _better(result: Settled, other: Settled, aim: Objective) -> bool:
         ratio = others.value / mine.value
     else:
         ratio = result.speed.total.value / other.speed.total.value
+    ratio *= _handicap(other) / _handicap(result)
     return ratio > (_WORTH_MORE_GPUS if result.gpus > other.gpus else 1)
+
+
+def _handicap(settled: Settled) -> float:
+    shares = settled.memory.card.is_moe and settled.layout.data > 1
+    return _WORTH_SHARING_EXPERTS if shares else 1.0

@@ -88,3 +88,17 @@ def test_options_that_make_no_sense(vplan_here: Vplan, options: tuple[str, ...],
         assert run.status == 2
         assert said in run.err
         assert len(run.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "Qwen/Qwen3-8B", "--request-rate", "2"), "chat: 2 requests a second, 1024 +"),
+        (("--model", "Qwen/Qwen3-8B", "-n", "4"), "chat: 4 requests at a time, 1024 + 384"),
+        (("--model", "BAAI/bge-m3"), "prompts of up to 8,192 tokens, each read at once"),
+    ],
+)
+def test_the_load_is_said_first(vplan_here: Vplan, arguments: tuple[str, ...], said: str) -> None:
+    run = vplan_here("recommend", "--gpu", "h100-sxm", "--offline", *arguments)
+    assert run.out.splitlines()[1].startswith(said)
+    assert "no difference that is predicted" not in run.out

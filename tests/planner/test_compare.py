@@ -43,6 +43,16 @@ def test_numbers_are_those_of_the_plans() -> None:
     assert {row.name for row in found.rows if row.change == 0} >= {"memory of a GPU"}
 
 
+def test_caches_of_replicas_are_counted_together() -> None:
+    """Eight replicas of one GPU hold eight times what one does."""
+    text, rig = "vllm serve Qwen/Qwen3-8B --max-model-len 16384", find_rig("8xh100-sxm")
+    one = command_side("A", text, find_rig("h100-sxm"), WANTED, "0.33.0")
+    other = command_side("B", f"{text} --data-parallel-size 8", rig, WANTED, "0.33.0")
+    rows = {row.name: row for row in compare_plans(one, other).rows}
+    for name in ("KV tokens", "requests of full length"):
+        assert rows[name].change == pytest.approx(7)
+
+
 def test_what_does_not_fit_says_so() -> None:
     found = models("Qwen/Qwen3-8B", "Qwen/Qwen3-14B")
     assert found.one.starts is Answer.YES

@@ -38,6 +38,13 @@ CASES = [
      "--max-model-len 40960"),
     ("vllm serve Qwen/Qwen3-8B -tp 8 --max-model-len 8192", "2x4090", "0.33.0",
      "--tensor-parallel-size 2 --max-model-len 8192"),
+    # Several machines, of which vLLM has to be told.
+    ("vllm serve Qwen/Qwen3-8B -dp 16", "2x8xh100-sxm", "0.33.0",
+     "--data-parallel-size 16 --nnodes 2"),
+    ("vllm serve Qwen/Qwen3-8B -tp 4 -dp 4", "2x8xh100-sxm", "0.10.2",
+     "--tensor-parallel-size 4 --data-parallel-size 4 --data-parallel-size-local 2"),
+    ("vllm serve Qwen/Qwen3-32B -tp 8 -pp 2", "2x8xh100-sxm", "0.10.2",
+     "--tensor-parallel-size 8 --pipeline-parallel-size 2 --distributed-executor-backend ray"),
     ("vllm serve Qwen/Qwen3-0.6B --task embed --max-model-len 4096", "4090", "0.33.0",
      "--runner pooling --convert embed --max-model-len 4096"),
     ("vllm serve Qwen/Qwen3-0.6B --eplb-window-size 5 --eplb-config '{\"step_interval\": 7}' "

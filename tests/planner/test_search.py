@@ -231,6 +231,22 @@ def test_latent_caches_are_better_split_by_requests() -> None:
     assert f"{held['TP8'].tokens_held:,} tokens in cache" in one + other
 
 
+def test_an_estimate_alone_is_no_reason_for_replicas() -> None:
+    """No measurement is of replicas that share experts: they must promise a tenth more."""
+    answer = found("deepseek-ai/DeepSeek-R1", "8xmi300x", None, 32)
+    totals = {
+        str(one.settled.layout): one.settled.speed.total.value
+        for one in answer.candidates
+        if one.settled.speed is not None
+    }
+    assert 1 < totals["TP4 DP2 EP"] / totals["TP8"] < 1.1
+    assert answer.pick is not None
+    assert str(answer.pick.settled.layout) == "TP8"
+    reasons = explain(answer, find_rig("8xmi300x"))
+    assert reasons is not None
+    assert "no measurement backs" in reasons.replicas[0]
+
+
 @pytest.mark.parametrize(
     ("model", "rig", "aim", "concurrency", "said"),
     [
