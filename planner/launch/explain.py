@@ -15,6 +15,7 @@ SHORT: Final = 200  # letters of what vLLM says, beside other words
 WHOLE: Final = 400  # on its own
 # Around what a check of the settings says, and in front of what any code does.
 _PYDANTIC: Final = re.compile(r"(?:Value error|Assertion failed), | \[type=\w+, input_value=.*")
+_PASSED_ON: Final = re.compile(r"Worker failed with error '(.*)', please check .*")
 _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*(?:Value|Runtime|Assertion|OS)Error: (?=\S+ \S)")
 _LESS_MEMORY: Final = (
     "--max-model-len, --max-num-seqs and --max-num-batched-tokens take less when smaller",
@@ -103,7 +104,7 @@ def explain(failure: Failure) -> Explanation:
 
 def said(failure: Failure, longest: int = SHORT) -> str:
     """What vLLM says of a failure, or what was seen of it: one line that may go to a terminal."""
-    text = _PYDANTIC.sub("", failure.message)
+    text = _PASSED_ON.sub(r"\1", _PYDANTIC.sub("", failure.message))
     if failure.kind is not FailureKind.CRASH:  # of a crash the exception's name tells most
         text = _EXCEPTION.sub("", text)
     text = "".join(c if c.isprintable() else " " for c in redacted(text))
@@ -138,9 +139,9 @@ def _changes(failure: Failure) -> tuple[str, ...]:
         case FailureKind.KV_ROOM if failure.longest_len:
             return (f"--max-model-len {failure.longest_len}, which vLLM says fits", *_more_cache())
         case FailureKind.KV_ROOM:
-            return (*_more_cache(), *_LESS_MEMORY)
+            return (_more_cache()[0], *_LESS_MEMORY)
         case FailureKind.FREE_MEMORY:
-            return (*_lower_share(failure), "end the other programs that hold memory of the GPU")
+            return (*_lower_share(failure), "end the other programs that hold memory of it")
         case FailureKind.OUT_OF_MEMORY if failure.when_serving:
             return ("a lower --gpu-memory-utilization leaves more outside the budget",
                     *_LESS_MEMORY)  # fmt: skip
@@ -153,7 +154,10 @@ def _changes(failure: Failure) -> tuple[str, ...]:
 
 
 def _more_cache() -> tuple[str, ...]:
-    return ("a higher --gpu-memory-utilization, where the GPU is otherwise free", _LESS_MEMORY[1])
+    return (
+        "a higher --gpu-memory-utilization, where nothing else takes the memory",
+        _LESS_MEMORY[1],
+    )
 
 
 def _lower_share(failure: Failure) -> tuple[str, ...]:

@@ -14,10 +14,13 @@ from planner.launch.facts import FailureKind, Milestone
 from planner.launch.log_arguments import option_words
 
 _GIB: Final = 2**30
+_UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _NUMBER: Final = r"-?\d{1,15}(?:\.\d{1,12})?"
 _KINDS: Final = {
     "gib": _NUMBER,
     "mib": _NUMBER,
+    "size": rf"{_NUMBER} (?:bytes|[KMGT]iB)",
+    "platform": "cuda|cpu|xpu|tpu|hpu",
     "float": _NUMBER,
     "int": r"\d[\d,]{0,18}",
     "bytes": r"\d[\d,]{0,18}",
@@ -91,6 +94,11 @@ def _value(kind: str, text: str) -> Value:
         return round(float(text) * _GIB)
     if kind == "mib":
         return round(float(text) * 2**20)
+    if kind == "size":
+        number, unit = text.split()
+        return round(float(number) * _UNITS[unit])
+    if kind == "platform":  # in the words of the KV cache's line
+        return "GPU" if text == "cuda" else text.upper()
     if kind == "float":
         return float(text)
     if kind == "settings":

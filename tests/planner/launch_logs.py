@@ -210,7 +210,7 @@ FAILURES: list[tuple[str, str, dict[str, object]]] = [
      "memory utilization (0.99, 23.31 GiB).", "free_memory", {"utilization": 0.99}),
     ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB. GPU 0 has a total "
      "capacity of 23.64 GiB of which 512.00 MiB is free. Including non-PyTorch memory",
-     "out_of_memory", {"needed": round(1.16 * 2**30)}),
+     "out_of_memory", {"needed": round(1.16 * 2**30), "available": 512 * 2**20}),
     ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total "
      "capacity of 191.98 GiB of which 12.00 MiB is free.",
      "out_of_memory", {"needed": 224 * 2**20, "available": 12 * 2**20}),

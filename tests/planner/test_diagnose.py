@@ -13,7 +13,7 @@ from launch_logs import CPU_LOG, FAILURES, RELEASES, STOP, V0_LOG, Said, cuda_lo
 from program import EXECUTABLE, Vplan, environment
 
 from planner import PlanError
-from planner.launch.explain import explain
+from planner.launch.explain import explain, said
 from planner.launch.facts import Failure, FailureKind
 from planner.launch.log import open_log, read_log
 from planner.launch.shares import shares
@@ -145,6 +145,43 @@ def test_every_failure_is_explained(kind: FailureKind) -> None:
     assert bare.meaning
     served = explain(Failure(kind, "x", when_serving=True))
     assert served.meaning == f"after it was ready, {bare.meaning}"
+
+
+@pytest.mark.parametrize(
+    ("message", "short"),
+    [
+        ("RuntimeError: Worker failed with error 'shape '[-1, 768]' is invalid', please check the "
+         "stack trace above for the root cause", "RuntimeError: shape '[-1, 768]' is invalid"),
+        ("Value error, Model Runner V2 requires Triton. [type=value_error, input_value=X]",
+         "Model Runner V2 requires Triton."),
+        ("KeyError: 'layers'", "KeyError: 'layers'"),
+        ("AssertionError: \x1b]0;title\x07 no\ttabs", "AssertionError: ]0;title no tabs"),
+        ("RuntimeError: " + "very " * 100, None),
+    ],
+)  # fmt: skip
+def test_what_vllm_says_in_short(message: str, short: str | None) -> None:
+    line = said(Failure(FailureKind.CRASH, message))
+    assert len(line) <= len("vLLM says: ") + 200
+    assert line == f"vLLM says: {short}" if short is not None else line.endswith("…")
+    assert said(Failure(FailureKind.CRASH, "no answer", seen=True)) == "no answer"
+
+
+@pytest.mark.parametrize("message", [message for message, _, _ in FAILURES])
+def test_no_advice_is_given_twice(message: str) -> None:
+    failure = read_log([message])[0].failure
+    assert failure is not None
+    changes = explain(failure).changes
+    assert len(changes) == len({*changes})
+
+
+def test_the_device_is_known_before_its_cache() -> None:
+    """A launch on a CPU that fails early is mended for a CPU."""
+    for told, device in (("cpu", "CPU"), ("cuda", "GPU"), ("xpu", "XPU")):
+        line = (
+            "INFO 11-30 12:00:00 [core.py:1] Initializing a V1 LLM engine (v0.32.0) with config: "
+            f"model='m', tensor_parallel_size=1, device_config={told}, seed=0"
+        )
+        assert read_log([line])[0].device == device
 
 
 def test_the_share_that_is_free() -> None:
