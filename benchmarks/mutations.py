@@ -17,6 +17,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -42,6 +43,8 @@ SECONDS = 1.0
 BYTES = 500 << 20
 CHUNK = 250
 MOST_SHOWN = 40
+# What is said of a file of the user's that cannot be read, before the answer.
+_ASIDE = re.compile(r"; renamed \S+\.broken$|was damaged and is now .*-1; a new one holds 0 runs")
 
 
 class TooLong(BaseException):
@@ -77,9 +80,12 @@ def run_chunk(seed: int, first: int, count: int, only: str | None) -> Outcome:
         rng = random.Random(f"{seed}:{number}")
         name = rng.choices(names, shares)[0]
         with tempfile.TemporaryDirectory(dir=_memory_folder()) as place, contextlib.chdir(place):
+            os.environ["XDG_DATA_HOME"] = f"{place}/data"
             case = KINDS[name][0](rng, Path(place))
-            verdict, fault, spent = run_case(case.arguments)
+            with _hub(case.online):
+                verdict, fault, spent = run_case(case.arguments)
         outcome.counts[name, verdict] += 1
+        _drop_lessons()
         label = f"case {number} of seed {seed} ({name}: {case.what:.200}) vplan {case.arguments}"
         outcome.slowest = max(outcome.slowest, (spent, label[:400]))
         if fault is not None:
@@ -116,6 +122,8 @@ def _judge(status: int, out: str, err: str, as_json: bool) -> tuple[str, str | N
         found = next(c for c in printed if not c.isprintable())
         return "fault", f"prints {found!r} raw"
     if status == 2:
+        lines = [line for line in lines if not _ASIDE.search(line)] if len(lines) > 1 else lines
+        err = err if not lines else lines[-1]
         if out or len(lines) != 1 or not err.startswith("vplan: ") or not err[8:].strip():
             return "fault", f"status 2, {len(out)} characters of output, stderr {err[:300]!r}"
         return "clear error", None
@@ -160,6 +168,28 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise TooLong
 
 
+@contextlib.contextmanager
+def _hub(online: bool) -> Iterator[None]:
+    """With a Hub, or as with HF_HUB_OFFLINE."""
+    if not online:
+        yield
+        return
+    from huggingface_hub import constants
+
+    constants.HF_HUB_OFFLINE = False
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = True
+
+
+def _drop_lessons() -> None:
+    """What a store of the case before taught."""
+    from planner import calibration
+
+    calibration.reload()
+
+
 def _forget() -> None:
     """Caches that a process of one command would not fill."""
     from model_cards.sources import bundled
@@ -176,7 +206,7 @@ def _stay_here() -> None:
     """No Hub, no cache, nothing of the user's."""
     nowhere = str(ROOT / "no-such-folder")
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": nowhere, "XDG_DATA_HOME": nowhere,
-                   "XDG_CACHE_HOME": nowhere, "COLUMNS": "80"}  # fmt: skip
+                   "XDG_CACHE_HOME": nowhere, "COLUMNS": "80", "NO_PROXY": "127.0.0.1"}  # fmt: skip
     os.environ.pop("HF_TOKEN", None)
 
 
@@ -189,7 +219,10 @@ def run_all(count: int, seed: int, processes: int, only: str | None = None) -> O
             pool.submit(run_chunk, seed, first, min(CHUNK, count - first), only) for first in starts
         ]
         for done, job in enumerate(jobs, 1):
-            total.add(job.result())
+            found = job.result()
+            total.add(found)
+            for fault in found.faults:  # at once: all of it takes its time
+                print(f"FAULT {fault}", file=sys.stderr)
             if done % 40 == 0:
                 print(f"{done * CHUNK} of {count}, {len(total.faults)} faults", file=sys.stderr)
     return total

@@ -14,12 +14,14 @@ import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from checkpoint_files import llama_tensors
 from launch_logs import RELEASES, Said, cuda_log
 from mutated_configs import ORIGINALS, STRANGE, change
 from mutated_configs import changed as changed_config
+from mutated_files import gguf_file, hub_answer, own_files
+from spoiling import WORDS, Case, spoil
 from tiny_models import LLAMA
 
 from planner.engine.releases import read_data
@@ -37,25 +39,16 @@ RIGS = (
 )
 MODELS = ("Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "google/gemma-3-4b-it", "openai/gpt-oss-20b",
           "deepseek-ai/DeepSeek-V3", "BAAI/bge-m3", "no/such-model")  # fmt: skip
-WORDS = (
-    "0", "-1", "1", "2", "0.5", "1e400", "nan", "inf", "true", "None", "null", "auto", "fp8", "x",
-    "", "--", "-", "=", "{}", "[]", "{", '{"a":1}', "\x1b[2J", "\u202e", "é", "\x00", "$HOME",
-    "9" * 40, "9" * 5000, "a" * 10_000, "/dev/null", "/dev/zero", "../..", "~", "@", "%s", "`id`",
-    "{}" * 900, "[" * 5000, "32k", "32K", "1,2,3", "'", '"', "\\", "\n", "\ud83d\ude00", "0x10",
-    "1_000",
-)  # fmt: skip
-
+# Of JSON options; the first ones are of speculation.
+_KEYS = ("method", "model", "num_speculative_tokens", "draft_tensor_parallel_size", "quantization",
+         "parallel_drafting", "num_speculative_tokens_per_batch_size", "max_model_len", "mode",
+         "num_redundant_experts", "window_size", "cudagraph_capture_sizes", "x")  # fmt: skip
+_PARTS = ("ngram", "eagle3", 3, -1, None, [], {}, "Qwen/Qwen3-0.6B", float("inf"), True,
+          [[1, 4, 3]], 2**70, "\x1b[2J")  # fmt: skip
 _STARTS = (
     ["vllm", "serve"], ["python", "-m", "vllm.entrypoints.openai.api_server"],
     ["docker", "run", "vllm/vllm-openai:v0.19.1"], ["VLLM_USE_V1=0", "vllm", "serve"],
 )  # fmt: skip
-
-
-class Case(NamedTuple):
-    """What to run, and what was done to its input."""
-
-    arguments: list[str]
-    what: str
 
 
 def config(rng: random.Random, folder: Path) -> Case:
@@ -232,34 +225,10 @@ _ERRORS = (
 
 KINDS: dict[str, tuple[Callable[[random.Random, Path], Case], int]] = {
     # with its share, in percent
-    "configs": (config, 30), "headers": (header, 20), "commands": (command, 25),
-    "own options": (own_options, 5), "plan files": (plan_file, 10), "logs": (log, 10),
+    "configs": (config, 28), "headers": (header, 16), "commands": (command, 24),
+    "own options": (own_options, 5), "plan files": (plan_file, 9), "logs": (log, 8),
+    "GGUF": (gguf_file, 4), "own files": (own_files, 4), "hub": (hub_answer, 2),
 }  # fmt: skip
-
-
-def spoil(rng: random.Random, text: str) -> tuple[str, str]:
-    """A text with a few pieces replaced, taken out, doubled or cut off."""
-    done = []
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        start = rng.randrange(len(text) + 1)
-        end = min(len(text), start + rng.choice((0, 1, 2, 8, 40)))
-        kind = rng.randrange(5)
-        if kind == 0:
-            text, how = text[:start] + text[end:], "cut out"
-        elif kind == 1:
-            text, how = text[:start] + rng.choice(WORDS) + text[end:], "replaced"
-        elif kind == 2:
-            text, how = (
-                text[:end] + text[start:end] * rng.choice((1, 3, 100)) + text[end:],
-                "doubled",
-            )
-        elif kind == 3:
-            text, how = text[:start], "cut off"
-        else:
-            text, how = text[:start] + chr(rng.choice((0, 7, 27, 127, 0x202E, 0xD800, 0x1F600))) \
-                + text[end:], "a character"  # fmt: skip
-        done.append(f"{how} at {start}")
-    return text, ", ".join(done)
 
 
 def made_up_config(rng: random.Random) -> dict[str, Any]:
@@ -323,12 +292,7 @@ def _value(rng: random.Random, option: list[Any]) -> str:
         case "float":
             return str(rng.choice((0.0, 0.5, 0.9, 0.95, 1.0, 1.5, -1.0)))
         case "json" | "from_json" | "json_or_str":
-            value = {
-                rng.choice(("method", "model", "num_speculative_tokens", "mode", "x")): rng.choice(
-                    ("ngram", "eagle3", 3, -1, None, [], {}, "Qwen/Qwen3-0.6B")
-                )
-                for _ in range(rng.randrange(4))
-            }
+            value = {rng.choice(_KEYS): rng.choice(_PARTS) for _ in range(rng.randrange(5))}
             return json.dumps(value)
         case _:
             return rng.choice(

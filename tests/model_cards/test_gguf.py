@@ -4,71 +4,18 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_hub import Answer, FakeHub, Repo
+from gguf_files import KV, LAYERS, PAIRS, VOCAB, gguf, text
 
 from model_cards import CardError, UnknownModel, open_card
-
-Q4_K, Q6_K, F32 = 12, 14, 0
-HIDDEN, LAYERS, VOCAB, INNER, HEADS, KV = 512, 2, 1000, 1024, 8, 2
-PAIRS: dict[str, Any] = {
-    "general.architecture": "llama", "llama.block_count": LAYERS, "llama.embedding_length": HIDDEN,
-    "llama.feed_forward_length": INNER, "llama.context_length": 4096,
-    "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": KV,
-    "llama.rope.freq_base": 10000.0, "tokenizer.ggml.tokens": ["a", "b", "größe"] * 100,
-    "tokenizer.ggml.scores": [0.5] * 300, "general.quantized": True,
-}  # fmt: skip
-
-
-def tensors() -> dict[str, tuple[tuple[int, ...], int]]:
-    found: dict[str, tuple[tuple[int, ...], int]] = {
-        "token_embd.weight": ((HIDDEN, VOCAB), Q4_K), "output.weight": ((HIDDEN, VOCAB), Q6_K),
-        "output_norm.weight": ((HIDDEN,), F32),
-    }  # fmt: skip
-    kv = HIDDEN // HEADS * KV
-    for layer in range(LAYERS):
-        shapes = {"attn_q": (HIDDEN, HIDDEN), "attn_k": (HIDDEN, kv), "attn_v": (HIDDEN, kv),
-                  "attn_output": (HIDDEN, HIDDEN), "ffn_gate": (HIDDEN, INNER),
-                  "ffn_up": (HIDDEN, INNER), "ffn_down": (INNER, HIDDEN)}  # fmt: skip
-        found |= {f"blk.{layer}.{name}.weight": (shape, Q4_K) for name, shape in shapes.items()}
-        for name in ("attn_norm", "ffn_norm"):
-            found[f"blk.{layer}.{name}.weight"] = ((HIDDEN,), F32)
-    return found
-
 
 # By hand: 2 matrices of the vocabulary; of a layer q, o, k, v, three of the MLP and two norms.
 MATRICES = LAYERS * (2 * 512 * 512 + 2 * 512 * 128 + 3 * 512 * 1024)
 PARAMETERS = 2 * 512 * 1000 + 512 + MATRICES + LAYERS * 2 * 512
 # Q4_K: 144 bytes for 256 elements, Q6_K: 210.
 BYTES = (512_000 + MATRICES) // 256 * 144 + 512_000 // 256 * 210 + 4 * 512 * (1 + 2 * LAYERS)
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def pair(value: Any) -> bytes:
-    if isinstance(value, bool):
-        return struct.pack("<I?", 7, value)
-    if isinstance(value, str):
-        return struct.pack("<I", 8) + text(value)
-    if isinstance(value, int):
-        return struct.pack("<II", 4, value)
-    if isinstance(value, float):
-        return struct.pack("<If", 6, value)
-    kind = 8 if isinstance(value[0], str) else 6
-    body = b"".join(text(v) if kind == 8 else struct.pack("<f", v) for v in value)
-    return struct.pack("<IIQ", 9, kind, len(value)) + body
-
-
-def gguf(pairs: dict[str, Any] = PAIRS, held: dict[str, Any] | None = None) -> bytes:
-    held = tensors() if held is None else held
-    written = [text(key) + pair(value) for key, value in pairs.items()]
-    for name, (shape, kind) in held.items():
-        written.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, 0))
-    return b"GGUF" + struct.pack("<IQQ", 3, len(held), len(pairs)) + b"".join(written)
 
 
 def test_a_file(tmp_path: Path) -> None:
