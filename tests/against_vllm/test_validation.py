@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vllm_folders import make_folder
+from vllm_folders import add_weights, make_folder
 from vllm_server import launch
 
 from planner.launch.facts import FailureKind, Milestone
@@ -121,42 +121,71 @@ def speculative(method: str, tokens: int, model: Path | None = None) -> tuple[st
     return "--speculative-config", json.dumps(config | ({"model": str(model)} if model else {}))
 
 
+def real(folder: Path) -> tuple[Path, str, str]:
+    """A folder with weights of its own, and the option that has them read."""
+    return add_weights(folder), "--load-format", "safetensors"
+
+
 @pytest.mark.parametrize("model", ["gemma3", "mixtral", "deepseek"])
 def test_sliding_windows_experts_and_latent_attention(
     model: str, tmp_path: Path, validate: Validate
 ) -> None:
-    status, report, said = validate(make_folder(tmp_path, model), *CACHE)
+    status, report, said = validate(*real(make_folder(tmp_path, model)), *CACHE)
     assert status == 0, said
     assert_exact(report)
+    assert report["facts"]["seconds"]["loading"] > 0
 
 
-@pytest.mark.parametrize("method", ["ngram", "draft_model", "eagle3", "mtp"])
+@pytest.mark.parametrize("method", ["ngram", "draft_model"])
 def test_speculation(method: str, tmp_path: Path, validate: Validate) -> None:
     """What a draft adds to the cache, and its counters."""
     draft = None
     if method == "draft_model":
         draft = make_folder(tmp_path, "llama", "draft", num_hidden_layers=1)
-    elif method == "eagle3":
-        draft = make_folder(tmp_path, "eagle3")
-    layers = 8 if method == "eagle3" else 3
-    model = "deepseek_mtp" if method == "mtp" else "llama"
-    tokens = 1 if method == "mtp" else 3
-    folder = make_folder(tmp_path, model, num_hidden_layers=layers)
-    status, report, said = validate(folder, *CACHE, *speculative(method, tokens, draft))
+    folder = make_folder(tmp_path, "llama", num_hidden_layers=3)
+    status, report, said = validate(folder, *CACHE, *speculative(method, 3, draft))
     assert status == 0, said
     assert_exact(report)
     counted = report["speculation"]
     assert counted["drafts"] > 0
-    assert counted["draft_tokens"] <= counted["drafts"] * tokens
-    assert len(counted["acceptance_rates"]) == tokens
+    assert counted["draft_tokens"] <= counted["drafts"] * 3
+    assert len(counted["acceptance_rates"]) == 3
+
+
+@pytest.mark.parametrize("method", ["eagle3", "mtp"])
+def test_heads_with_weights(method: str, tmp_path: Path, validate: Validate) -> None:
+    """Drawn at random they guess next to nothing, at any position."""
+    if method == "mtp":
+        model, words = make_folder(tmp_path, "deepseek_mtp"), speculative("mtp", 1)
+    else:
+        model = make_folder(tmp_path, "llama", num_hidden_layers=8)
+        words = speculative("eagle3", 3, add_weights(make_folder(tmp_path, "eagle3")))
+    status, report, said = validate(*real(model), *CACHE, *words)
+    assert status == 0, said
+    assert_exact(report)
+    assert report["speculation"]["drafts"] > 100
+    assert len(report["speculation"]["acceptance_rates"]) == (1 if method == "mtp" else 3)
+    assert max(report["speculation"]["acceptance_rates"]) < 0.05
+
+
+def test_a_model_that_drafts_for_itself(tmp_path: Path, validate: Validate) -> None:
+    """All that it guesses is accepted: 32 tokens of each of four requests, four a step."""
+    folder = make_folder(tmp_path, "llama")
+    words = speculative("draft_model", 3, folder)
+    status, report, said = validate(*real(folder), *CACHE, *words)
+    assert status == 0, said
+    assert_exact(report)
+    counted = report["speculation"]
+    assert counted["acceptance_rates"] == [1.0, 1.0, 1.0]
+    assert counted["drafts"] == 4 * 32 / 4
 
 
 def test_half_a_billion_parameters_under_load(tmp_path: Path, validate: Validate) -> None:
-    """The load goes through vLLM's own benchmark, and does not take long."""
-    folder = make_folder(tmp_path, "qwen2_half_billion")
+    """Read from its checkpoint; the load goes through vLLM's own benchmark, and is not long."""
+    folder, *words = real(make_folder(tmp_path, "qwen2_half_billion"))
     began = time.monotonic()
     status, report, said = validate(
-        folder, "--kv-cache-memory-bytes", str(2**30),
+        folder, *words, "--kv-cache-memory-bytes", str(2**30),
         before=("--prompt-tokens", "128", "--output-tokens", "32", "--concurrency", "4"),
     )  # fmt: skip
     beside = time.monotonic() - began - report["ready_seconds"]

@@ -1,4 +1,4 @@
-"""Model folders small enough for any machine: config.json and tokenizer; weights are made up."""
+"""Model folders small enough for any machine: config.json and tokenizer, and weights at random."""
 
 from __future__ import annotations
 
@@ -165,3 +165,83 @@ def make_folder(where: Path, name: str, called: str | None = None, **changes: An
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(described))
     return folder
+
+
+def add_weights(folder: Path) -> Path:
+    """Safetensors for a folder, as the model's checkpoints have them; drawn at random."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    config = json.loads((folder / "config.json").read_text())
+    torch.manual_seed(0)
+    path = folder / "model.safetensors"
+    if "Eagle3" in config["architectures"][0]:
+        weights = _eagle3_head(config)
+    else:
+        predictors = config.get("num_nextn_predict_layers", 0)
+        _save_model(folder, config, config["num_hidden_layers"] + predictors)
+        weights = load_file(path)
+        for layer in range(predictors):
+            weights |= _predictor(config, config["num_hidden_layers"] + layer)
+    save_file(weights, path, {"format": "pt"})
+    return folder
+
+
+def _save_model(folder: Path, config: dict[str, Any], layers: int) -> None:
+    """As transformers saves it; the config stays what it was."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    known = AutoConfig.for_model(**config | {"num_hidden_layers": layers})
+    model = AutoModelForCausalLM.from_config(known, dtype=torch.bfloat16)
+    ours = (folder / "config.json").read_text()
+    model.save_pretrained(folder, max_shard_size="8GB")
+    (folder / "config.json").write_text(ours)
+
+
+def _drawn(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Matrices at random, vectors (of norms) of ones."""
+    import torch
+
+    return {
+        name: torch.randn(shape, dtype=torch.bfloat16) * 0.02
+        if len(shape) > 1
+        else torch.ones(shape, dtype=torch.bfloat16)
+        for name, shape in shapes.items()
+    }
+
+
+def _predictor(config: dict[str, Any], layer: int) -> dict[str, Any]:
+    """What a layer that predicts one token further has beside those of a decoder layer."""
+    hidden, vocabulary = config["hidden_size"], config["vocab_size"]
+    shapes = {
+        "embed_tokens.weight": (vocabulary, hidden),
+        "enorm.weight": (hidden,),
+        "hnorm.weight": (hidden,),
+        "eh_proj.weight": (hidden, 2 * hidden),
+        "shared_head.norm.weight": (hidden,),
+        "shared_head.head.weight": (vocabulary, hidden),
+    }
+    return _drawn({f"model.layers.{layer}.{name}": shape for name, shape in shapes.items()})
+
+
+def _eagle3_head(config: dict[str, Any]) -> dict[str, Any]:
+    """One decoder layer that reads the embedding and the states of three layers of the target."""
+    hidden, inner, width = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    queries, keys = config["num_attention_heads"] * width, config["num_key_value_heads"] * width
+    shapes = {
+        "fc.weight": (hidden, 3 * hidden),
+        "midlayer.self_attn.q_proj.weight": (queries, 2 * hidden),
+        "midlayer.self_attn.k_proj.weight": (keys, 2 * hidden),
+        "midlayer.self_attn.v_proj.weight": (keys, 2 * hidden),
+        "midlayer.self_attn.o_proj.weight": (hidden, queries),
+        "midlayer.mlp.gate_proj.weight": (inner, hidden),
+        "midlayer.mlp.up_proj.weight": (inner, hidden),
+        "midlayer.mlp.down_proj.weight": (hidden, inner),
+        "midlayer.hidden_norm.weight": (hidden,),
+        "midlayer.input_layernorm.weight": (hidden,),
+        "midlayer.post_attention_layernorm.weight": (hidden,),
+        "norm.weight": (hidden,),
+        "lm_head.weight": (config["draft_vocab_size"], hidden),
+    }
+    return _drawn(shapes)
