@@ -65,7 +65,12 @@ def validate(
         typer.Option("--model", "-m", help="Validate the recommended command of this model."),
     ] = None,
     gpu: Annotated[
-        str, typer.Option("--gpu", "-g", help="auto: the GPUs of this machine; or cpu.")
+        str,
+        typer.Option(
+            "--gpu",
+            "-g",
+            help="auto: the NVIDIA GPUs of this machine; cpu; or what else it has, as in 2xmi300x.",
+        ),
     ] = "auto",
     attach: Annotated[
         str | None,

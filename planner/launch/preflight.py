@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hardware_db import find_rig
+from hardware_db import HardwareError, find_rig
 from planner.command.arguments import read_arguments
 from planner.command.invocation import read_invocation, split_text
 from planner.command.lint_variables import lint_variables
@@ -81,15 +81,15 @@ def prepare(
 ) -> Preflight:
     """Examine a command and say what will be run.
 
-    `gpu` is "auto" or "cpu"; `launcher` the words that stand in front of vLLM (see
-    `find_installation`); `workload` what the server is asked, else what is usual. Raises
+    `gpu` is "auto", "cpu", or the name of what cannot be detected here (AMD's, Intel's); `launcher`
+    the words that stand in front of vLLM (see `find_installation`); `workload` what the server is
+    asked, else what is usual. Raises
     `PlanError` where there is nothing to run, `CardError` for an unknown model, `HardwareError`
     where no GPU is found.
     """
     if len(words) == 1:
         words = split_text(words[0])
-    if gpu not in ("auto", "cpu"):
-        raise PlanError(f"--gpu {gpu}: a launch is on this machine, so auto or cpu")
+    _refuse_elsewhere(gpu)
     installation = find_installation(words, launcher)
     command = read_command(words, installation.release)
     inherited = {
@@ -133,6 +133,24 @@ def prepare(
         ),
         download,
         container.removal if container is not None else (),
+    )
+
+
+def gpu_of_launch(planned: str) -> str:
+    """What `prepare` takes for hardware that is planned for: names of NVIDIA's say nothing here."""
+    try:
+        vendor = find_rig(planned).smallest.gpu.vendor
+    except HardwareError:
+        return "auto"
+    return {"cpu": "cpu", "nvidia": "auto"}.get(vendor, planned)
+
+
+def _refuse_elsewhere(gpu: str) -> None:
+    """A launch is on this machine: what can be asked for its hardware is."""
+    if gpu in ("auto", "cpu") or find_rig(gpu).smallest.gpu.vendor not in ("nvidia", "cpu"):
+        return
+    raise PlanError(
+        f"--gpu {gpu}: a launch is on this machine, which tells what it has: auto or cpu"
     )
 
 

@@ -12,8 +12,9 @@ from typing import Final, Self
 from msgspec import Struct
 
 from hardware_db import Rig
+from hardware_db.amdgpu import amd_usage
 from hardware_db.host import host_memory
-from hardware_db.usage import GpuMeter
+from hardware_db.usage import GpuMeter, GpuUsage
 from planner.launch.progress import InUse, Observer
 
 _EVERY: Final = 1.0  # seconds
@@ -106,7 +107,7 @@ class Watch:
 
 @contextmanager
 def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
-    """What reads a rig: NVML for GPUs of this machine, the processes' memory for a CPU.
+    """What reads a rig: the driver of this machine's GPUs, the processes' memory for a CPU.
 
     Of a GPU that shares the CPU's memory NVML knows nothing: there it is what the machine lacks.
     """
@@ -116,6 +117,9 @@ def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
     if rig.smallest.gpu.memory.unified:
         yield _of_the_machine
         return
+    if rig.smallest.gpu.vendor == "amd":
+        yield lambda: _in_use(amd_usage())
+        return
     try:
         import pynvml
     except ImportError:
@@ -123,12 +127,11 @@ def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
         return
     detected = [device for device in rig.devices if device.index is not None]
     with GpuMeter(pynvml, detected) as gpus:
+        yield lambda: _in_use(gpus.read())
 
-        def read() -> InUse | None:
-            usage = gpus.read()
-            return InUse(usage.memory_bytes, usage.watts) if usage is not None else None
 
-        yield read
+def _in_use(usage: GpuUsage | None) -> InUse | None:
+    return InUse(usage.memory_bytes, usage.watts) if usage is not None else None
 
 
 def _of_the_machine() -> InUse | None:

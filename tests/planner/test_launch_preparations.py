@@ -13,15 +13,16 @@ import pytest
 from msgspec.structs import replace
 
 from hardware_db import Rig, find_rig
+from hardware_db.usage import GpuUsage
 from model_cards import ModelCard, open_card
 from model_cards.errors import GatedModel, HubUnavailable
-from planner import EngineConfig, plan_memory
+from planner import EngineConfig, PlanError, plan_memory
 from planner.findings import Severity
 from planner.launch import download
 from planner.launch.container import read_container
 from planner.launch.download import Download, about_download
 from planner.launch.estimate import start_time
-from planner.launch.preflight import prepare
+from planner.launch.preflight import gpu_of_launch, prepare
 from planner.launch.progress import Event, InUse
 from planner.launch.usage import Usage, Watch, meter
 from planner.report.validation import ValidationReport
@@ -222,3 +223,25 @@ def test_a_launch_is_planned_for_the_gpus_that_it_gets(
     rig = prepare([command]).check.rig
     assert rig.devices[0].index == index
     assert rig.gpu_count == (1 if before else 2)
+
+
+def test_gpus_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """AMD's cannot be detected, and are taken at their name; NVIDIA's are what they are."""
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    command = ["docker run vllm/vllm-openai-rocm:v0.32.0 --model Qwen/Qwen3-0.6B"]
+    assert prepare(command, "2xmi300x").check.rig.spec == "2xmi300x"
+    for named in ("4090", "2xh100-sxm", "cpu:64GiB@80"):
+        with pytest.raises(PlanError, match="auto or cpu"):
+            prepare(command, named)
+    planned = {"4090": "auto", "2xmi300x": "2xmi300x", "cpu": "cpu", "cpu:64GiB@80": "cpu"}
+    for name, launched in {**planned, "auto": "auto", "no such": "auto"}.items():
+        assert gpu_of_launch(name) == launched
+
+
+def test_amds_gpus_are_asked_through_sysfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.launch.usage.amd_usage", lambda: GpuUsage(GIB, 90.0))
+    with meter(find_rig("mi300x"), list) as read:
+        assert read() == InUse(GIB, 90.0)

@@ -20,7 +20,7 @@ from textual.widgets import DataTable, RichLog, Static
 from planner.findings import Severity
 from planner.launch.history import PastRun, past_runs
 from planner.launch.log import presentable
-from planner.launch.preflight import Preflight, prepare
+from planner.launch.preflight import Preflight, gpu_of_launch, prepare
 from planner.launch.progress import Cancelled, Logged, Reached
 from planner.report.validation import ValidationReport
 from planner.tui.background import in_background
@@ -103,9 +103,11 @@ class ValidateScreen(Screen[None]):
 
     @work(group="prepare")
     async def _prepare(self) -> None:
-        gpu = "cpu" if self._gpu == "cpu" else "auto"
+        def examine() -> Preflight:
+            return prepare([self._command], gpu_of_launch(self._gpu))
+
         try:
-            preflight = await in_background(lambda: prepare([self._command], gpu))
+            preflight = await in_background(examine)
         except WRONG_INPUT as error:
             self._turn(State.REFUSED)
             self._say("✘", "cannot run here", str(error), "no")
