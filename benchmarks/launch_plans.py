@@ -49,25 +49,29 @@ def predict(launch: Launch) -> Predicted:
     """The plan of a launch; over all releases it may come from where the row names none.
 
     Where it does not say how many requests at once it was for, the band is that of the default and
-    of few. Raises `NotPlanned`.
+    of few, and of the other settings it may have had. Raises `NotPlanned`.
     """
     answers = [answer_of(plan) for plan in plans_of(launch)]
     if not answers:  # refused under every release
         return Predicted(1.0, "no release runs it")
-    few: list[Predicted] = []
+    others = list(launch.beside)
     if not launch.batch_seen:
-        settings = replace(launch.settings, max_num_seqs=_FEW)
-        few = [answer_of(plan) for plan in plans_of(replace(launch, settings=settings))]
+        others.append(replace(launch.settings, max_num_seqs=_FEW))
+    apart = [
+        answer_of(plan)
+        for settings in others
+        for plan in plans_of(replace(launch, settings=settings))
+    ]
     first = answers[0]
-    if len(answers) + len(few) == 1:
+    if len(answers) + len(apart) == 1:
         return first
 
     def over(name: str) -> Quantity | None:
         known = [value for each in answers if (value := getattr(each, name)) is not None]
-        beside = [value for each in few if (value := getattr(each, name)) is not None]
+        beside = [value for each in apart if (value := getattr(each, name)) is not None]
         return over_releases(known, beside) if known else None
 
-    chances = [each.chance_of_refusal for each in (*answers, *few)]
+    chances = [each.chance_of_refusal for each in (*answers, *apart)]
     return Predicted(
         sum(chances) / len(chances),
         first.reason,

@@ -1,6 +1,7 @@
 """Real launches of vLLM: rows of published start-up logs as settings that vplan can plan.
 
-One JSON object a line. What a row leaves out was not seen; vLLM's default is taken for it.
+One JSON object a line. What a row leaves out was not seen; what its source says of it beyond the
+row is in launch_facts.json, and vLLM's default is taken for the rest.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from planner.engine_config import SpeculativeConfig
 from planner.quantity import Quantity
 
 GIB: Final = 2**30
+FACTS: Final = Path(__file__).parent / "launch_facts.json"
 
 # GPU kinds of the rows -> rigs; the total is the GPU table's, as a user would plan.
 _RIGS: Final = {
@@ -57,6 +59,10 @@ _PLAUSIBLE: Final = ("0.19.1", "0.22.1", "0.25.1", "0.28.0", "0.33.0")
 _BY_ISSUE: Final = ((26000, ("0.11.0", "0.11.1", "0.12.0")), (31000, _PLAUSIBLE))
 _V0_RELEASE: Final = "0.9.1"  # counts as V0 did; V1 began to with it
 _V0_CHUNKS_FROM: Final = 32768  # the V0 engine runs prompts whole up to this length
+# Reports up to this one are older than the snapshot of the V0 engine: all that is outside of torch
+# counted, as it did with the V1 engine of 0.8.5.
+_BEFORE_SNAPSHOT: Final = 11000
+_WITHOUT_SNAPSHOT: Final = "0.8.5"
 
 
 class Launch(Struct, frozen=True):
@@ -75,6 +81,7 @@ class Launch(Struct, frozen=True):
     settings: EngineConfig
     offline: bool
     batch_seen: bool  # whether `max_num_seqs` was seen, or said to be the default
+    beside: tuple[EngineConfig, ...]  # other settings that it may have had
     problem: str | None  # why it cannot be planned as it was run
     weights: float | None
     activation: float | None
@@ -101,7 +108,9 @@ class Launch(Struct, frozen=True):
 def read_launches(path: Path) -> Iterator[Launch]:
     """The launches of a file."""
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-    launches = [launch_of(json.loads(line)) for line in lines]
+    told: dict[str, dict[str, Any]] = json.loads(FACTS.read_text("utf-8"))["launches"]
+    rows = map(json.loads, lines)
+    launches = [launch_of({**row, **told.get(row["case_id"], {})}) for row in rows]
     stated: dict[str, set[str]] = {}
     for launch in launches:
         if launch.stated and not launch.fork:
@@ -147,7 +156,8 @@ def launch_of(row: dict[str, Any]) -> Launch:
         kv_cache_dtype=(row.get("kv_cache_dtype") or "auto").split(" ")[0],
         block_size=_number(r"block-size (\d+)", flags),
         enforce_eager=bool(row.get("enforce_eager")),
-        language_model_only="text-only" in flags,
+        language_model_only=row.get("language_model_only", "text-only" in flags),
+        mm_encoder_tp_mode=row.get("mm_encoder_tp_mode", "weights"),
         speculative_config=speculative,
         enable_lora="enable_lora" in flags,
     )
@@ -166,6 +176,7 @@ def launch_of(row: dict[str, Any]) -> Launch:
         settings=settings,
         offline="Unsloth" in flags,
         batch_seen=seqs is not None or "defaults otherwise" in flags,
+        beside=tuple(replace(settings, **other) for other in row.get("beside", ())),
         problem=problem,
         weights=row.get("weights_gib"),
         activation=row.get("activation_peak_gib"),
@@ -182,11 +193,12 @@ def launch_of(row: dict[str, Any]) -> Launch:
 
 
 def _releases(text: str | None, source: str, *, old: bool) -> tuple[str, ...]:
+    issue = re.fullmatch(r"vllm-project/vllm#(\d+)", source)
     if old:
-        return (_V0_RELEASE,)
+        early = issue is not None and int(issue[1]) < _BEFORE_SNAPSHOT
+        return (_WITHOUT_SNAPSHOT if early else _V0_RELEASE,)
     found = re.match(r"(\d+\.\d+(?:\.\d+)?)", text or "")
     if found is None:
-        issue = re.fullmatch(r"vllm-project/vllm#(\d+)", source)
         by_date = [releases for first, releases in _BY_ISSUE if issue and int(issue[1]) >= first]
         return by_date[-1] if by_date else _PLAUSIBLE
     return (found[1],)
@@ -195,7 +207,8 @@ def _releases(text: str | None, source: str, *, old: bool) -> tuple[str, ...]:
 def _many(rig: str, row: dict[str, Any]) -> str:
     world = (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
     count = max(row.get("n_gpus") or 1, world)
-    return rig if count == 1 else f"{count}x{rig}"
+    many = rig if count == 1 else f"{count}x{rig}"
+    return f"{many}+nvlink" if row.get("nvlink") else many
 
 
 def _speculative(given: dict[str, Any] | None) -> tuple[SpeculativeConfig | None, str | None]:

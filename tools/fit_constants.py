@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from launch_plans import NotPlanned, answer_of, plans_of  # noqa: E402
 from launch_rows import Launch, read_launches  # noqa: E402
 
-from planner.engine.releases import release_key  # noqa: E402
+from planner.engine.releases import find_release, release_key  # noqa: E402
 from planner.memory.constants import Table, with_constants  # noqa: E402
 
 OUTPUT: Final = ROOT / "planner" / "memory" / "data" / "constants.json"
@@ -63,9 +63,17 @@ class Implied(Struct, frozen=True):
 
 
 _LOGITS = "logits in 16 bits; in fp32, masked, as probabilities, divided by noise"
-_QUANTIZED = "published peaks of Qwen3-235B-A22B-FP8 TP4: 4.08 GiB at 8192 tokens, 12.78 at 65536"
+_QUANTIZED = (
+    "Qwen3-235B-A22B-FP8, all but weights, graphs and cache: 3.7 to 4.1 GiB at 8192 tokens, 7.5 to "
+    "8.0 at 32768 and 12.4 to 12.8 at 65536 on 4 H100, 2.5 at 8192 on 4 RTX PRO 6000"
+)
+_TIMED = (
+    "peak of a first launch beyond the embedding table: 0.05 and 0.1 GiB with Llama-3.1-8B in "
+    "stages on H100s, 0.08 to 0.37 with Qwen3-4B and 1 to 64 LoRA slots on a 24 GB card"
+)
 _LOADED = "kernels and handles loaded after the snapshot"
-_ALL_REDUCE = "with the workspaces of FlashInfer's all-reduce, on by default"
+_NCCL = "beside the workspace of fused all-reduces: NCCL's, vLLM's own, kernels"
+_NO_SWITCH = "0.2 GiB printed on 4 L40S, 0.7 on 4 RTX PRO 6000, 0.9 left over on 4 A100 over NVLink"
 _GRAPHS = "'Estimated CUDA graph memory': a pool, a part per graph, a part per graph and layer"
 RANGES: Final[dict[str, tuple[Range, ...]]] = {
     "sampler_bytes_per_logit": (
@@ -82,8 +90,7 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
         Range("0.10.0", 3.75, 0.3, "residual, normed and output in compiled graphs", "activation"),
     ),
     "moe_workspaces": (Range("0.8.5", 1.0, 0.2, "workspace_shapes of the kernels", "activation"),),
-    "moe_workspaces_quantized": (Range("0.8.5", 1.25, 0.6, _QUANTIZED, known=1),),
-    "moe_quantized_gib": (Range("0.8.5", 0.87, 1.0, _QUANTIZED, known=1),),
+    "moe_quantized_gib": (Range("0.8.5", 0.4, 1.0, _QUANTIZED, known=4),),
     "encoder_widths": (Range("0.8.5", 2.0, 0.6, "inputs and outputs of the MLP of a patch"),),
     "non_torch_gib": (
         Range("0.8.5", 0.08, 0.8, _LOADED, "non_torch"),
@@ -95,13 +102,18 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
         Range("0.8.5", 0.07, 0.8, "pipeline stages load fewer kernels", "non_torch"),
     ),
     "non_torch_tp_nvlink_gib": (
-        Range("0.8.5", 0.54, 0.6, "with the workspaces of fused all-reduce", "non_torch"),
-        Range("0.13.0", 2.1, 0.5, _ALL_REDUCE, "non_torch"),
-        Range("0.20.0", None, 0.6, _ALL_REDUCE),
+        Range("0.8.5", 0.54, 0.6, _NCCL, "non_torch"),
+        Range("0.12.0", 1.38, 0.6, f"{_NCCL}; printed on two H200", known=1),
+        Range("0.17.0", 1.6, 0.5, _NCCL, "non_torch"),
+        Range("0.20.0", None, 0.6, _NCCL),
     ),
-    "non_torch_tp_pcie_gib": (
-        Range("0.8.5", 0.6, 0.7, "no log of tensor parallelism over PCIe shows this term"),
+    "non_torch_tp_nvlink_more_gib": (
+        Range("0.8.5", 0.54, 0.8, _NCCL, "non_torch"),
+        Range("0.12.0", 1.38, 0.6, f"{_NCCL}; printed on two H200", known=1),
+        Range("0.17.0", 2.1, 0.5, _NCCL, "non_torch"),
+        Range("0.20.0", None, 0.6, _NCCL),
     ),
+    "non_torch_tp_pcie_gib": (Range("0.8.5", 0.6, 0.7, _NO_SWITCH, known=3),),
     "cudagraph_base_gib": (Range("0.8.5", 0.1, 0.35, _GRAPHS),),
     "cudagraph_per_size_gib": (Range("0.8.5", 0.0063, 0.35, _GRAPHS),),
     "cudagraph_per_size_and_layer_gib": (Range("0.8.5", 0.00027, 0.35, _GRAPHS),),
@@ -118,16 +130,7 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
             "0.8.5", 0.35, 0.4, "NCCL buffers per rank: 342 to 392 MiB (aiconfigurator)", known=2
         ),
     ),
-    "cold_compile_gib": (
-        Range(
-            "0.8.5",
-            1.8,
-            0.4,
-            "KV cache of Qwen3-8B-AWQ with EAGLE-3 on an RTX 5070 Ti: 4.34 GiB with a cold compile "
-            "cache, 5.47 with a warm one, where activations are 0.6",
-            known=1,
-        ),
-    ),
+    "compile_beside_gib": (Range("0.8.5", 0.1, 1.0, _TIMED, known=6),),
     "recurrent_prefill_bytes": (
         Range(
             "0.8.5",
@@ -198,6 +201,10 @@ def _implied_by(launch: Launch, base: Table) -> list[Implied]:
         figure = taken.figure
         if figure is None or getattr(launch, figure) is None:
             continue
+        if figure == "non_torch" and find_release(launch.releases[0]).fact(
+            "context_inside_utilization"
+        ):
+            continue  # it shows the context with it
         value = _value(base, name, taken.since)
         plain = _figure(launch, figure, base)
         step = _figure(launch, figure, _changed(base, name, taken.since, value * (1 + _STEP)))

@@ -111,7 +111,7 @@ def _missing(memory: MemoryPlan, failure: Failure) -> Iterator[Observation]:
     rank = memory.tightest
     on_cpu = memory.device.platform is Platform.CPU
     term = Term.CPU_PROCESS if on_cpu else Term.OUTSIDE_TORCH
-    name = "" if on_cpu else non_torch_name(memory.rig, memory.config.given)
+    name = "" if on_cpu else non_torch_name(memory.rig, memory.device, memory.config.given)
     planned = rank.non_torch.value
     if memory.config.kv_cache_memory_bytes is not None:
         return

@@ -46,7 +46,7 @@ def _observations(
     ):
         yield seen(
             Term.OUTSIDE_TORCH,
-            non_torch_name(fitted.rig, fitted.config.given),
+            non_torch_name(fitted.rig, fitted.device, fitted.config.given),
             outside,
             rank.non_torch.value,
         )

@@ -1,9 +1,10 @@
 """The activation peak of vLLM's profile run: the largest of the passes it makes.
 
-vLLM encodes dummy images, runs a dummy batch of `max_num_batched_tokens` tokens through the
-layers, and then samples one row for each of `max_num_seqs` requests, or pools the whole batch. The
-peak is the largest of the three, on top of what stays from one pass to the next. On most launches
-the sampler is the largest: its buffers are requests x vocabulary, not split over ranks.
+vLLM encodes dummy images, compiles the layers if it has not before, runs a dummy batch of
+`max_num_batched_tokens` tokens through them, and then samples one row for each of `max_num_seqs`
+requests, or pools the whole batch. The peak is the largest of these, on top of what stays from one
+pass to the next. On most large cards that is the sampler: its buffers are requests x vocabulary,
+not split over ranks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from model_cards.modules import Linear
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
+from planner.memory.compile_pass import compile_pass
 from planner.memory.constants import constant
 from planner.memory.encoder_pass import encoded_bytes, encoder_pass
 from planner.memory.moe_workspaces import moe_workspaces
@@ -52,13 +54,24 @@ def activation_peak(
         else:
             passes.append(sampler_pass(card, config, device, release))
     workspaces = moe_workspaces(card, config, device, release)
-    if workspaces.value and release.fact("moe_workspaces_kept"):
-        passes = [replace(total((each, workspaces)), source=each.source) for each in passes]
+    if workspaces.kept:
+        passes = [replace(total((each, workspaces.size)), source=each.source) for each in passes]
     if first_stage:  # before there are workspaces
         passes.append(encoder_pass(card, config, release))
         kept.append(encoded_bytes(card, config))
     largest = max(passes, key=lambda each: each.value)
+    if first_stage:
+        largest = _at_first_launch(largest, compile_pass(card, config, device, release))
     return replace(total([largest, *kept]), source=largest.source)
+
+
+def _at_first_launch(running: Quantity, compiling: Quantity) -> Quantity:
+    """The peak of a launch that compiles; its band reaches down to one with a warm cache."""
+    high = max(running.high, compiling.high)
+    basis = max(running.basis, compiling.basis)
+    if compiling.value <= running.value:
+        return replace(running, high=high, basis=basis if high > running.high else running.basis)
+    return Quantity(compiling.value, running.low, high, basis, compiling.source)
 
 
 def sampler_pass(
@@ -102,18 +115,19 @@ def text_pass(
 ) -> Quantity:
     """The widest part of a layer for a full batch, and hidden-size copies beside it.
 
-    That is gate, up and their product; the workspaces of routed experts where they are not kept; or
-    the context that MLA projects up. A stage that is not the last one hands on hidden states and
-    residual.
+    That is gate, up and their product; the inputs of routed experts as they are quantized, and the
+    experts' workspaces where they are not kept; or the context that MLA projects up. A stage that
+    is not the last one hands on hidden states and residual.
     """
     width = config.max_num_batched_tokens * config.dtype_bytes
     copies = constant("layer_hidden_copies", release).times(width * card.hidden_size)
     ranks = config.given.tensor_parallel_size
     inner = max(3 * _mlp_width(card) // ranks * width, _mla_context_bytes(card, config))
-    parts = [copies, Quantity.exact(inner)]
-    if not release.fact("moe_workspaces_kept"):
-        workspaces = moe_workspaces(card, config, device, release)
-        parts[1] = max(parts[1], workspaces, key=lambda each: each.value)
+    workspaces = moe_workspaces(card, config, device, release)
+    routed = Quantity.exact(workspaces.inputs)
+    if not workspaces.kept:
+        routed = routed + workspaces.size
+    parts = [copies, max(Quantity.exact(inner), routed, key=lambda each: each.value)]
     if not last_stage:
         parts.append(Quantity.exact(2 * width * card.hidden_size))
     return replace(total(parts), source="text pass: max_num_batched_tokens x widest layer")

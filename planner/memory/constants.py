@@ -17,7 +17,7 @@ from planner.engine.releases import Release
 from planner.quantity import Basis, Quantity
 
 GIB: Final = 2**30
-_ON_OTHER_GPUS: Final = 1.0  # the band's share where a constant was fitted on other GPUs
+_ON_OTHER_GPUS: Final = 0.8  # the band's share where a constant was fitted on other GPUs
 
 Table = Mapping[str, Sequence[Mapping[str, Any]]]
 

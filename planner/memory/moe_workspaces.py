@@ -1,8 +1,10 @@
 """Workspaces of the fused kernels that run routed experts.
 
 Two of them: every token once for each expert it visits, as wide as the hidden size or the expert's
-own (`workspace_shapes` of the kernels in model_executor/layers/fused_moe). Kernels for quantized
-experts sort and quantize the tokens besides, and keep something whatever the batch.
+own (`workspace_shapes` of the kernels in model_executor/layers/fused_moe). Layers of 4-bit integers
+called Marlin's kernels by themselves in older releases: one buffer so wide and one of the expert's
+own width (`fused_marlin_moe`), gone after each layer. Kernels that multiply quantized activations
+quantize the tokens besides.
 """
 
 from __future__ import annotations
@@ -10,10 +12,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Struct
+
 from model_cards.card import ModelCard
 from model_cards.modules import Experts
+from model_cards.quantization.awq import Awq
 from model_cards.quantization.formats import Unquantized
 from model_cards.quantization.fp8 import Fp8
+from model_cards.quantization.gptq import Gptq
+from model_cards.quantization.integers import PackedInt
 from model_cards.quantization.mxfp4 import Mxfp4
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
@@ -23,15 +30,28 @@ from planner.memory.constants import GIB, constant
 from planner.quantity import Quantity
 
 _FIRST_WITH_FP8: Final = (8, 9)
+# Formats as the fact `marlin_called_by` names them.
+_MARLIN_FORMATS: Final = {"awq": Awq, "gptq": Gptq, "packed": PackedInt}
+
+
+class MoeWorkspaces(Struct, frozen=True):
+    """What routed experts need of a rank for a full batch."""
+
+    size: Quantity  # bytes of the workspaces
+    kept: bool = False  # from one layer and pass to the next
+    inputs: int = 0  # bytes of quantized tokens
+
+
+_NONE: Final = MoeWorkspaces(Quantity.exact(0))
 
 
 def moe_workspaces(
     card: ModelCard, config: ResolvedConfig, device: DeviceFacts, release: Release
-) -> Quantity:
-    """Bytes of the workspaces for a full batch on one rank; 0 for kernels that keep none."""
+) -> MoeWorkspaces:
+    """The workspaces for a full batch on one rank; empty for kernels that bring their own."""
     experts = _routed(card)
     if experts is None or _without_workspaces(experts, device):
-        return Quantity.exact(0)
+        return _NONE
     share = experts.intermediate
     tokens = config.max_num_batched_tokens
     chunk = release.fact("moe_chunk_tokens")
@@ -41,14 +61,22 @@ def moe_workspaces(
     if not config.given.enable_expert_parallel:
         share //= config.given.tensor_parallel_size
     up = share * len(experts.up_outputs)
+    factor = constant("moe_workspaces", release)
+    if _calls_marlin(experts, release):
+        size = rows * (max(up, experts.hidden) + share) * config.dtype_bytes
+        return MoeWorkspaces(factor.times(size))
     size = rows * (max(share, experts.hidden) + max(up, experts.hidden)) * config.dtype_bytes
-    name = "moe_workspaces"
+    workspaces, inputs = factor.times(size), 0
     if _quantizes_tokens(experts, device):
-        name = "moe_workspaces_quantized"
-    workspaces = constant(name, release).times(size)
-    if isinstance(experts.format, Unquantized):
-        return workspaces
-    return workspaces + constant("moe_quantized_gib", release).times(GIB)
+        workspaces += constant("moe_quantized_gib", release).times(GIB)
+        inputs = rows * share + tokens * experts.hidden
+    return MoeWorkspaces(workspaces, release.fact("moe_workspaces_kept"), inputs)
+
+
+def _calls_marlin(experts: Experts, release: Release) -> bool:
+    """Whether the experts' layer calls Marlin's kernels itself, without shared workspaces."""
+    named = release.fact("marlin_called_by")
+    return isinstance(experts.format, tuple(_MARLIN_FORMATS[each] for each in named))
 
 
 def _quantizes_tokens(experts: Experts, device: DeviceFacts) -> bool:

@@ -27,7 +27,6 @@ from planner.errors import PlanError
 from planner.memory.activation import activation_peak
 from planner.memory.buffers import RankBuffers
 from planner.memory.cache_layout import CacheLayout
-from planner.memory.compile_cache import cold_compile
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
 from planner.memory.free_memory import (
@@ -37,6 +36,7 @@ from planner.memory.free_memory import (
     start_margin,
     taken_at_start,
 )
+from planner.memory.fused_all_reduce import fused_all_reduce_bytes
 from planner.memory.kv_cache import KVCachePlan
 from planner.memory.kv_groups import request_blocks
 from planner.memory.kv_specs import WHOLE
@@ -47,7 +47,8 @@ from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
 
 _ESTIMATED_WEIGHTS_BAND = 0.06
-_OTHER_RELEASE_WEIGHTS_BAND = 0.02
+_OTHER_RELEASE_WEIGHTS_BAND = 0.005
+_FIRST_SWITCHED = (9, 0)
 
 
 class RankMemory(Struct, frozen=True):
@@ -354,8 +355,7 @@ def _ranks(
     release: Release,
     requested: Quantity,
 ) -> list[RankMemory]:
-    given = config.given
-    non_torch = _non_torch(rig, device, given, release)
+    non_torch = _non_torch(card, rig, config, device, release)
     is_counted = counted(release, device.platform)
     ranks = []
     for index, stage in enumerate(loaded.stages):
@@ -381,8 +381,6 @@ def _ranks(
             pool = Quantity.exact(config.kv_cache_memory_bytes, "--kv-cache-memory-bytes")
         else:
             spent = [weights, Quantity.exact(buffers.total), activation, non_torch]
-            if Basis.MEASURED not in (activation.basis, non_torch.basis):  # else it is in those
-                spent.append(cold_compile(activation, config, device, release))
             if is_counted:
                 spent.append(graphs)
             pool = requested - total(spent)
@@ -436,7 +434,9 @@ def _weights(card: ModelCard, stage: LoadedStage, release: Release) -> Quantity:
     )
 
 
-def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Release) -> Quantity:
+def _non_torch(
+    card: ModelCard, rig: Rig, config: ResolvedConfig, device: DeviceFacts, release: Release
+) -> Quantity:
     """Memory outside torch's allocator that appears after the snapshot.
 
     Before 0.9.1 there was no snapshot: all of it counts, the CUDA context too.
@@ -445,17 +445,24 @@ def _non_torch(rig: Rig, device: DeviceFacts, config: EngineConfig, release: Rel
     if device.platform is Platform.CPU:
         process = constant("cpu_process_gib", release).times(GIB)
         return taught.correct(Term.CPU_PROCESS, "", process, gpu, release)
-    name, ranks = non_torch_name(rig, config), config.tensor_parallel_size
+    name, ranks = non_torch_name(rig, device, config.given), config.given.tensor_parallel_size
     after = constant(name, release, gpu).times(GIB)
+    after = after + Quantity.exact(fused_all_reduce_bytes(card, config, device, release))
     after = taught.correct(Term.OUTSIDE_TORCH, name, after, gpu, release)
     if release.fact("context_inside_utilization"):
         after = after + context(release, ranks, gpu)
     return after
 
 
-def non_torch_name(rig: Rig, config: EngineConfig) -> str:
-    """The constant of what is outside torch: more with communication between GPUs."""
-    if config.tensor_parallel_size > 1:
-        link = "nvlink" if rig.link.kind == "nvlink" else "pcie"
-        return f"non_torch_tp_{link}_gib"
+def non_torch_name(rig: Rig, device: DeviceFacts, config: EngineConfig) -> str:
+    """The constant of what is outside torch: more with communication between GPUs.
+
+    Most where NCCL reduces in the NVLink switch, from Hopper on and among more than two.
+    """
+    ranks = config.tensor_parallel_size
+    if ranks > 1:
+        switched = device.capability is not None and device.capability >= _FIRST_SWITCHED
+        if rig.link.kind != "nvlink" or not switched:
+            return "non_torch_tp_pcie_gib"
+        return "non_torch_tp_nvlink_gib" if ranks == 2 else "non_torch_tp_nvlink_more_gib"
     return "non_torch_pp_gib" if config.pipeline_parallel_size > 1 else "non_torch_gib"

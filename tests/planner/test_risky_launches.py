@@ -20,7 +20,7 @@ from planner.recommendation.settle import Settled, settle
 from planner.workload import Workload
 
 MODEL = "Qwen/Qwen3-8B"
-ASKED = Requirements(Workload(1024, 256), "chat", context=4096)
+ASKED = Requirements(Workload(1024, 384), "chat", context=4096)
 
 
 @pytest.fixture(scope="module")

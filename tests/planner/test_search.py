@@ -155,7 +155,7 @@ def test_latency_takes_the_drafts_that_surely_pay() -> None:
 
 
 def test_who_is_too_slow_is_rejected_with_its_speed() -> None:
-    answer = found(LLAMA, "a100-80gb", "balanced", 1, None, 30.0)
+    answer = found(LLAMA, "rtx-pro-6000-blackwell", "balanced", 1, None, 30.0)
     assert answer.pick is not None
     assert answer.pick.pace >= 30
     slow = [r for r in answer.rejected if r.variant.weight_format == "fp8"]
@@ -163,10 +163,10 @@ def test_who_is_too_slow_is_rejected_with_its_speed() -> None:
 
 
 def test_latency_targets_are_kept() -> None:
-    """70B in FP8 on one A100 takes about 50 ms a token; 4 bits are faster than 40 ms."""
+    """70B in FP8 at 1.8 TB/s takes about 45 ms a token; 4 bits are faster than 40 ms."""
     load = Workload(1024, 384, tpot_target=0.04)
     wanted = Requirements(load, "chat", objective=Objective.BALANCED)
-    answer = search(bundled(LLAMA), find_rig("a100-80gb"), wanted, RELEASE)
+    answer = search(bundled(LLAMA), find_rig("rtx-pro-6000-blackwell"), wanted, RELEASE)
     assert answer.pick is not None
     assert answer.pick.settled.speed is not None
     assert answer.pick.settled.speed.tpot.value <= 0.04
@@ -176,17 +176,18 @@ def test_latency_targets_are_kept() -> None:
 
 def test_a_rejection_names_what_is_needed_and_what_there_is() -> None:
     """70.55e9 x 2 bytes are 131.4 GiB; with 5 GiB for the cache of 16,384 tokens of 327,680 bytes
-    and some for graphs and activations. 92 % of 79.25 GiB are 72.9."""
+    2.0 for the embeddings once more at a first launch, and some for graphs and activations. 92 % of
+    79.25 GiB are 72.9."""
     answer = found(LLAMA, "a100-80gb")
     reasons = {r.variant.weight_format: r.reason for r in answer.rejected}
     match = re.match(r"needs ([\d.]+) GiB on the GPU .* ([\d.]+) available", reasons["16bit"])
     assert match is not None
-    assert 131.4 + 5 < float(match[1]) < 131.4 + 5 + 4
+    assert 131.4 + 5 + 2 < float(match[1]) < 131.4 + 5 + 2 + 3
     assert float(match[2]) == pytest.approx(0.92 * 79.25, abs=0.1)
 
 
 def test_what_binds() -> None:
-    tight = found(LLAMA, "a100-80gb")
+    tight = found("Qwen/Qwen3-14B", "4090")
     assert tight.pick is not None
     assert binding(tight.pick.settled, tight.requirements).startswith("Memory binds")
     roomy = found("Qwen/Qwen3-8B", "h100")
@@ -309,13 +310,13 @@ def test_twice_the_gpus_as_machines_are_built(rig: str, spec: str | None) -> Non
 def test_the_command_line_picks_by_objective(vplan_here: Vplan) -> None:
     run = vplan_here(
         "recommend", "--gpu", "a100-80g", "--model", LLAMA, "--optimize", "balanced",
-        "--context", "16k", "--offline",
+        "--context", "8k", "--offline",
     )  # fmt: skip
     assert run.status == 0
     # Of equals the faster on an A100, which multiplies int8 but not fp8.
     assert "vllm serve RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8" in run.out
     assert "GiB on the GPU with" in run.out
-    assert "--max-model-len 16384" in run.out
+    assert "--max-model-len 8192" in run.out
 
 
 @pytest.mark.parametrize(

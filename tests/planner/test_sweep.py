@@ -77,7 +77,7 @@ def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[s
 
 
 def test_requests_of_full_length() -> None:
-    sweep = sweep_memory(bundled("Qwen/Qwen3-8B"), find_rig("4090"), max_model_len=[1024, 32768])
+    sweep = sweep_memory(bundled("Qwen/Qwen3-8B"), find_rig("4090"), max_model_len=[1024, 16384])
     held = sweep.max_concurrency[0, 0, 0, 0]
     serves = sweep.serves([1, int(held[1]), int(held[1]) + 1])[0, 0, 0, 0]
     assert serves.tolist() == [[True, True, True], [True, held[1] >= 1, False]]
