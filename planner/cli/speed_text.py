@@ -116,4 +116,5 @@ def _print_cost(cost: Cost) -> None:
     if price is not None:
         say(f"A million tokens of answers: {price.value:.2f} [{price.low:.2f}-{price.high:.2f}]")
     if joules is not None:
-        say(f"Energy: at most {joules.value:.2g} J a token, if the GPUs draw their whole TDP")
+        most = f"{joules.value:.2g}" if joules.value < 100 else f"{joules.value:,.0f}"
+        say(f"Energy: at most {most} J a token, if the GPUs draw their whole TDP")

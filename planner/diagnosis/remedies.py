@@ -86,9 +86,10 @@ def _single(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
     if not given.enforce_eager:
         yield "--enforce-eager (slower)", replace(given, enforce_eager=True)
     more = 2 * given.tensor_parallel_size
-    needed = more * given.pipeline_parallel_size * given.data_parallel_size
-    if needed <= memory.rig.gpu_count:
+    others = given.pipeline_parallel_size * given.data_parallel_size
+    while more * others <= memory.rig.gpu_count and more <= len(memory.rig.devices):
         yield f"--tensor-parallel-size {more}", replace(given, tensor_parallel_size=more)
+        more *= 2
 
 
 def _together(memory: MemoryPlan, draft: ModelCard | None, card: ModelCard) -> Iterator[Remedy]:

@@ -248,6 +248,11 @@ def _too_few_gpus(rig: Rig, config: EngineConfig) -> list[Refusal]:
             f"--data-parallel-size-local {here // world} with --data-parallel-address, on each "
             "node, or --nnodes, spreads the replicas over several"
         )
+    elif 0 < _local_replicas(config) * rig.nodes < config.data_parallel_size:
+        reason = (
+            f"{_local_replicas(config)} of {config.data_parallel_size} replicas are started on "
+            f"each node, {rig.nodes} in all: vLLM waits for the others"
+        )
     return [Refusal(RefusalKind.NODES, reason)] if reason is not None else []
 
 

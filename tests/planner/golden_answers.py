@@ -28,6 +28,11 @@ QUESTIONS = {
     "qwen3-32b": "--model Qwen/Qwen3-32B --context 32k --concurrency 16",
     "a100-llama-70b": "--gpu a100-80g --model meta-llama/Llama-3.3-70B-Instruct",
     "2x8xh100-kimi-k2": "--gpu 2x8xh100 --model moonshotai/Kimi-K2-Instruct",
+    "8xh200-deepseek-v3-throughput": "--gpu 8xh200 --model deepseek-ai/DeepSeek-V3 "
+    "--concurrency 256 --optimize throughput",
+    "8xh100-qwen3-8b-64": "--gpu 8xh100 --model Qwen/Qwen3-8B --concurrency 64",
+    "2x8xh100-405b-16": "--gpu 2x8xh100 --model meta-llama/Llama-3.1-405B-Instruct-FP8 "
+    "--concurrency 16",
 }
 _ROWS = 6
 
@@ -79,6 +84,8 @@ def _model(report: dict[str, Any]) -> Iterator[str]:
         yield f"a change: {each['what']}"
     for each in report["findings"]:
         yield f"finding: {each['code']}"
+    for each in report["replicas"][:1]:
+        yield f"replicas: {each}"
     yield ""
     if report["plan"] is not None:
         yield from _command(report["plan"])
@@ -95,6 +102,7 @@ def _candidate(candidate: dict[str, Any]) -> str:
         "DP": candidate["data_parallel_size"],
     }
     layout = "".join(f", {name}{size}" for name, size in sizes.items() if size > 1)
+    layout += ", EP" if candidate["enable_expert_parallel"] else ""
     loss = f", {candidate['quality_loss']:.1f} points less" if candidate["quality_loss"] else ""
     return f"{candidate['model']} ({candidate['weight_format']}{layout}{loss})"
 

@@ -38,6 +38,9 @@ CASES = [
      "--max-model-len 40960"),
     ("vllm serve Qwen/Qwen3-8B -tp 8 --max-model-len 8192", "2x4090", "0.33.0",
      "--tensor-parallel-size 2 --max-model-len 8192"),
+    # GPUs that idle are used before anything is given up.
+    ("vllm serve Qwen/Qwen2.5-72B-Instruct --max-model-len 8192", "8xh100-sxm", "0.33.0",
+     "--max-model-len 8192 --tensor-parallel-size 4"),
     # Several machines, of which vLLM has to be told.
     ("vllm serve Qwen/Qwen3-8B -dp 16", "2x8xh100-sxm", "0.33.0",
      "--data-parallel-size 16 --nnodes 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -222,6 +223,7 @@ def test_a_node_has_too_few_gpus() -> None:
         ({"nnodes": 2}, True),
         ({"data_parallel_backend": "ray"}, True),
         ({"data_parallel_size_local": 0}, True),  # an API server alone
+        ({"data_parallel_size_local": 4}, False),  # and eight that nobody starts
     ],
 )
 def test_replicas_of_several_machines_are_counted(settings: dict[str, Any], ok: bool) -> None:
@@ -233,7 +235,7 @@ def test_replicas_of_several_machines_are_counted(settings: dict[str, Any], ok: 
     assert (refusal is None) == ok
     if refusal is not None:
         assert refusal.kind is RefusalKind.NODES
-        assert "--data-parallel-size-local 8" in refusal.reason
+        assert re.search("--data-parallel-size-local 8|waits for the others", refusal.reason)
 
 
 def test_more_local_replicas_than_there_are() -> None:
