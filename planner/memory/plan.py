@@ -41,6 +41,7 @@ from planner.memory.kv_cache import KVCachePlan
 from planner.memory.kv_groups import request_blocks
 from planner.memory.kv_specs import WHOLE
 from planner.memory.loaded import LoadedModel, LoadedStage, load_model
+from planner.memory.nodes import too_few_gpus
 from planner.memory.verdict import Start, Verdict, judge
 from planner.memory.warm_up import warm_up_check
 from planner.memory.weights import RankWeights
@@ -175,7 +176,7 @@ def plan_memory(
     device = device_facts(slot.gpu, environ)
     resolved = resolve(card, device, config, release, draft, offline=offline, environ=environ)
     broken = list(refusals(card, device, resolved, release))
-    broken += _too_few_gpus(rig, config)
+    broken += too_few_gpus(rig, config)
     try:
         loaded = load_model(card, resolved, device)
     except Unloadable as error:
@@ -229,38 +230,6 @@ def _checked(rig: Rig, config: EngineConfig) -> Device:
     if needed > rig.gpu_count:
         raise PlanError(f"{needed} GPUs are needed, but {rig.spec} has {rig.gpu_count}")
     return slot
-
-
-def _too_few_gpus(rig: Rig, config: EngineConfig) -> list[Refusal]:
-    """vLLM has to be told of other nodes than its own."""
-    here, world = len(rig.devices), config.world_size
-    if _on_ray(config):
-        return []
-    reason = None
-    if world > here * config.nnodes:
-        reason = (
-            f"world size ({world}) is larger than the {here} GPUs of a node: --nnodes, or "
-            "--distributed-executor-backend ray, spreads it over several"
-        )
-    elif world * _local_replicas(config) > here * (config.nnodes if world > here else 1):
-        reason = (
-            f"{world * _local_replicas(config)} GPUs are asked of a node that has {here}: "
-            f"--data-parallel-size-local {here // world} with --data-parallel-address, on each "
-            "node, or --nnodes, spreads the replicas over several"
-        )
-    elif 0 < _local_replicas(config) * rig.nodes < config.data_parallel_size:
-        reason = (
-            f"{_local_replicas(config)} of {config.data_parallel_size} replicas are started on "
-            f"each node, {rig.nodes} in all: vLLM waits for the others"
-        )
-    return [Refusal(RefusalKind.NODES, reason)] if reason is not None else []
-
-
-def _local_replicas(config: EngineConfig) -> int:
-    """Replicas that vLLM starts on a node: as many as are said, else an even share of all."""
-    if config.data_parallel_size_local is not None:
-        return config.data_parallel_size_local
-    return max(1, config.data_parallel_size // config.nnodes)
 
 
 def _in_pools(
@@ -337,10 +306,6 @@ def _state_blocks(card: ModelCard, config: ResolvedConfig, release: Release) -> 
     """
     captures = bool(card.states and config.cudagraph_sizes)
     return config.max_num_seqs if captures and release.fact("a_state_block_a_request") else 0
-
-
-def _on_ray(config: EngineConfig) -> bool:
-    return "ray" in (config.distributed_executor_backend, config.data_parallel_backend)
 
 
 class Refused(PlanError):
