@@ -205,7 +205,8 @@ def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> N
      ("api_key=['a'], seed=0", "api_key=***, seed=0"), ("key: HF_TOKEN", "key: HF_TOKEN"),
      ("max_num_batched_tokens=8192", "max_num_batched_tokens=8192"),
      ('{"eos_token": "</s>", "key": "x"}', '{"eos_token": "</s>", "key": "x"}'),
-     ("num_key_value_heads=8, pad_token_id=0", "num_key_value_heads=8, pad_token_id=0")],
+     ("num_key_value_heads=8, pad_token_id=0", "num_key_value_heads=8, pad_token_id=0"),
+     ('--from-literal=HF_TOKEN="$HF_TOKEN"', '--from-literal=HF_TOKEN="$HF_TOKEN"')],
 )  # fmt: skip
 def test_what_is_taken_for_a_secret(text: str, shown: str) -> None:
     assert redacted(text) == shown
