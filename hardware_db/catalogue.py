@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from msgspec import Struct
@@ -16,6 +17,11 @@ from hardware_db.units import GIB, gib
 # How far a live total may lie from what the card has: below by ECC (1/16), the driver's reserve and
 # rounding; above by ECC switched off. Anything else is another card, a slice or a modification.
 _NEAR_LOW, _NEAR_HIGH = 0.90, 1.07
+# A word that is no memory size: "4090", "h100". Its digits stand in every name of that model.
+_MODEL_NUMBER = re.compile(
+    r"(?<![0-9a-z])(?:(?:rtx)?(?P<long>[0-9]{4})(?![0-9])|[a-z](?P<short>[0-9]{3})(?![0-9a-z]))"
+)
+_NO_SEPARATORS = str.maketrans("", "", " -_./()+")
 
 
 class GpuMatch(Struct, frozen=True):
@@ -52,7 +58,7 @@ def match_gpu(text: str, *, memory_bytes: int | None = None) -> GpuMatch | None:
     asked = text.strip()
     if (gpu := _slugs().get(asked.casefold())) is not None:
         return GpuMatch(gpu, True, None) if memory_bytes is None else _closest([gpu], memory_bytes)
-    name, index = parse_name(asked), _index()
+    name, index = parse_name(asked), _index_for(asked)
     by_name = index.fitting(name) if memory_bytes is None else index.possible(name)
     candidates = index.pci.get(asked.casefold()) or by_name
     if not candidates and asked[-1:].isdigit():  # "3060-12", "a100 40": a size without its unit
@@ -95,6 +101,23 @@ def _index() -> NameIndex:
     return NameIndex(load_gpus())
 
 
+def _index_for(asked: str) -> NameIndex:
+    """The index of every GPU that the text can mean: taking all names apart takes long."""
+    found = _MODEL_NUMBER.search(asked.casefold())
+    return _index() if found is None else _index_of(found["long"] or found["short"])
+
+
+@cache
+def _index_of(number: str) -> NameIndex:
+    return NameIndex(gpu for gpu in load_gpus() if number in _written(gpu))
+
+
+def _written(gpu: Gpu) -> str:
+    """All names of a GPU, run together."""
+    names = (gpu.slug, gpu.name, *gpu.aliases, *gpu.reported_names, *gpu.pci_ids)
+    return "|".join(names).translate(_NO_SEPARATORS)
+
+
 def _expected_bytes(gpu: Gpu) -> int | None:
     memory = gpu.memory
     if memory.device_total_bytes is not None:
@@ -119,7 +142,7 @@ def _closest(candidates: list[Gpu], memory_bytes: int) -> GpuMatch:
 
 
 def _default(asked: str, name: Name, candidates: list[Gpu]) -> GpuMatch:
-    gpu, index = candidates[0], _index()
+    gpu, index = candidates[0], _index_for(asked)
     taken = f"{quoted(asked)} is taken as {label(gpu)}"
     full = asked.casefold() in map(str.casefold, gpu.reported_names)
     siblings = [] if full and index.reported(name) == [gpu] else index.siblings(name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from os.path import dirname, join
 from typing import Any
+
+from msgspec.json import decode
 
 from hardware_db.gpu import (
     RESERVE_ERROR,
@@ -26,7 +27,7 @@ _FILE = join(dirname(__file__), "data", "gpus.json")
 def load_gpus() -> tuple[Gpu, ...]:
     """Every GPU of the data file, in its order; read once."""
     with open(_FILE, "rb") as file:
-        return tuple(map(_gpu, json.load(file)))
+        return tuple(map(_gpu, decode(file.read())))
 
 
 def _gpu(row: dict[str, Any]) -> Gpu:

@@ -27,7 +27,7 @@ class AttentionKind(Enum):
     CROSS = "cross-attention"
 
 
-class Attention(Struct, frozen=True):
+class Attention(Struct, frozen=True, cache_hash=True):
     """The attention of one layer: what it caches for every token it keeps.
 
     MLA caches one latent vector of `head_size` for all heads (`num_kv_heads` 1, `head_size_v` 0);
@@ -66,7 +66,7 @@ class StateKind(Enum):
     LINEAR = "linear attention"
 
 
-class RecurrentState(Struct, frozen=True):
+class RecurrentState(Struct, frozen=True, cache_hash=True):
     """The state of one recurrent layer: a fixed size for each request, whatever its length.
 
     A convolution remembers `conv_kernel - 1` inputs of `conv_channels` features, and of

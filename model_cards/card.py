@@ -177,6 +177,9 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
     embedding_for_drafts: bool = True  # kept on the last pipeline stage too, where drafts need it
     built_from: tuple[Config, Facts] | None = None
 
+    def __repr__(self) -> str:  # all its modules would fill pages
+        return f"ModelCard({self.model_id!r})"
+
     @property
     def tied(self) -> bool:
         """Whether embedding and output head share one matrix."""
@@ -203,10 +206,13 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
         return tuple(dict.fromkeys(c for c in self.caches() if isinstance(c, RecurrentState)))
 
     def modules(self) -> Iterator[Module]:
-        """Every weight module of the served model, layer by layer; drafts not included."""
-        yield self.embedding
+        """Every weight module of the served model; drafts not included."""
         for layer in self.layers:
             yield from layer.modules
+        yield from self._around_layers()
+
+    def _around_layers(self) -> Iterator[Module]:
+        yield self.embedding
         yield from self.final
         if self.lm_head is not None:
             yield self.lm_head
@@ -214,27 +220,40 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
         for tower in self.towers:
             yield from tower.modules
 
+    def _draft_modules(self) -> Iterator[Module]:
+        return (module for draft in self.drafts for module in draft.every_module())
+
+    @cached_property
+    def different_layers(self) -> list[tuple[Layer, int]]:
+        """The decoder layers that differ, with how often each occurs."""
+        return count_same(self.layers)
+
+    def counted_modules(self) -> Iterator[tuple[Module, int]]:
+        """The modules of each layer that differs, and those around, with how often they occur."""
+        for layer, count in self.different_layers:
+            yield from ((module, count) for module in layer.modules)
+        yield from count_same(self._around_layers())
+
     def checkpoint_modules(self) -> Iterator[Module]:
         """Every weight module of the checkpoint: the served model's and its drafts'."""
         yield from self.modules()
-        for draft in self.drafts:
-            yield from draft.every_module()
+        yield from self._draft_modules()
 
     @cached_property
     def parameters(self) -> int:
         """Logical parameters of the served model (quantization scales and packing not counted)."""
-        return count_elements(self.modules())
+        return sum(count * module.elements for module, count in self.counted_modules())
 
     @cached_property
     def checkpoint_parameters(self) -> int:
         """Logical parameters of the whole checkpoint, drafts included."""
-        return count_elements(self.checkpoint_modules())
+        return self.parameters + count_elements(self._draft_modules())
 
     @cached_property
     def active_parameters(self) -> int:
         """Parameters that take part in one token's forward pass, embedding lookup not counted."""
         total = 0
-        for layer, count in count_same(self.layers):
+        for layer, count in self.different_layers:
             for module in layer.modules:
                 if isinstance(module, Experts):
                     total += count * (module.elements * module.active // module.count)
@@ -251,7 +270,7 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
     def format_kind(self) -> str:
         """Weight format of the largest part of a layer: `16bit`, `fp8`, `int4`, ..."""
         largest, kind = 0, "16bit"
-        for layer, _ in count_same(self.layers):
+        for layer, _ in self.different_layers:
             for module in layer.modules:
                 if isinstance(module, (Linear, Experts)) and module.elements > largest:
                     largest, kind = module.elements, module.format.kind
@@ -263,7 +282,7 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
     def weight_bytes(self) -> int:
         """Bytes of the checkpoint's tensors as this card models them."""
         width = DTYPE_BYTES[self.dtype]
-        modules = count_same(self.checkpoint_modules())
+        modules = (*self.counted_modules(), *count_same(self._draft_modules()))
         return sum(count * module_bytes(module, width) for module, count in modules)
 
     def caches(self) -> Iterator[Cache]:
@@ -272,7 +291,7 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _kept(self) -> tuple[Cache, ...]:
-        of_layer = {id(layer): layer.kept for layer, _ in count_same(self.layers)}
+        of_layer = {id(layer): layer.kept for layer, _ in self.different_layers}
         return tuple(cache for layer in self.layers for cache in of_layer[id(layer)])
 
     @cached_property

@@ -159,7 +159,7 @@ class Config:
         value = self._values.get(key)
         if value is None:
             return ()
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, list) or not set(map(type, value)) <= {str}:
             raise self.fail(key, "a list of strings")
         return tuple(value)
 

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
-_RANGE: Final = re.compile(r"\{(\d+)-(\d+)\}")
+_PART: Final = re.compile(r"(?:^|(?<=\.))(?:(\d+)|\{(\d+)-(\d+)\})(?=\.|$)")  # number or range
 _NUMBER: Final = re.compile(r"(?<=\.)\d+(?=\.)")
 _AMBIGUOUS: Final = re.compile(r"\.\d+(?:$|[^.\d])|\d\*")
 
@@ -56,15 +56,8 @@ class PathTable(Generic[T]):
 
 def _taken_apart(path: str) -> tuple[str, Numbers]:
     """`a.{0-3}.b.7.c` as `a.#.b.#.c` and ((0, 3), (7, 7))."""
-    parts, numbers = path.split("."), []
-    for at, part in enumerate(parts):
-        if part.isdecimal():
-            numbers.append((int(part), int(part)))
-            parts[at] = "#"
-        elif (match := _RANGE.fullmatch(part)) is not None:
-            numbers.append((int(match[1]), int(match[2])))
-            parts[at] = "#"
-    return ".".join(parts), tuple(numbers)
+    numbers = [(int(one or first), int(one or last)) for one, first, last in _PART.findall(path)]
+    return _PART.sub("#", path) if numbers else path, tuple(numbers)
 
 
 def _find(table: dict[str, list[tuple[Numbers, T]]], path: str) -> T | None:

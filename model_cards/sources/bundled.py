@@ -57,7 +57,7 @@ def _lines() -> dict[str, str]:
 @cache
 def _row(model_id: str) -> dict[str, Any] | None:
     line = _lines().get(model_id.lower())
-    return None if line is None else json.loads(line)
+    return None if line is None else json.loads(line)  # configs hold Infinity
 
 
 @cache
@@ -74,6 +74,7 @@ def entries() -> Iterator[Entry]:
         yield entry
 
 
+@cache
 def find_entry(model_id: str) -> Entry | None:
     """The entry of a model id (in any case), None if it is not in the snapshot."""
     row = _row(model_id)

@@ -105,6 +105,8 @@ def fail(message: str) -> None:
 
 def printable(text: str, keep: str = "") -> str:
     """The text with escapes for what is not printable and not in `keep`."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 
 

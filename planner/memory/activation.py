@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from model_cards.caches import Attention, AttentionKind
-from model_cards.card import ModelCard, count_same
+from model_cards.card import ModelCard
 from model_cards.modules import Linear
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
@@ -140,7 +140,7 @@ def _mlp_width(card: ModelCard) -> int:
         return card.max_intermediate_size
     gated = [
         sum(output.size for output in module.outputs) // 2
-        for layer, _ in count_same(card.layers)
+        for layer, _ in card.different_layers
         for module in layer.modules
         if isinstance(module, Linear) and "gate_up" in module.name
     ]
@@ -169,7 +169,7 @@ def _projected_from_latent(card: ModelCard) -> int:
     return max(
         (
             sum(output.size for output in module.outputs)
-            for layer, _ in count_same(card.layers)
+            for layer, _ in card.different_layers
             if any(isinstance(cache, Attention) for cache in layer.caches)
             for module in layer.modules
             if isinstance(module, Linear) and module.name.endswith("kv_b_proj")

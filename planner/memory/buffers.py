@@ -7,11 +7,13 @@ statistics of a full batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from model_cards.caches import Attention, AttentionKind
-from model_cards.card import Layer, ModelCard
+from model_cards.card import Layer, ModelCard, count_same
 from model_cards.modules import HostTable
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
@@ -89,7 +91,7 @@ def persistent_buffers(
         _deepstack_bytes(card, config) if before == 0 else 0,
         _sparse_bytes(card, config, backends, layers, last_stage=last_stage)
         + _block_picks_bytes(card, config),
-        _lookup_bytes(config, layers),
+        _lookup_bytes(card, config, layers),
         _streams_bytes(card, config) if last_stage else 0,
         _balancing_bytes(config, layers, layout, last_stage=last_stage),
         _draft_bytes(card, config) if last_stage else 0,
@@ -160,7 +162,7 @@ def _sparse_bytes(
     a count each (v1/attention/backends/mla/index_group.py). Layers with `own_picks` keep the
     physical rows of a whole batch instead.
     """
-    picks = _picks(card.layers)
+    picks = _picks(layer for layer, _ in card.different_layers)
     total = _rows_bytes(config, backends, layers)
     if last_stage and config.speculation is not None and config.speculation.draft is not None:
         draft = config.speculation.draft
@@ -171,7 +173,7 @@ def _sparse_bytes(
     return total + 4 * picks * config.max_num_batched_tokens
 
 
-def _picks(layers: tuple[Layer, ...]) -> int:
+def _picks(layers: Iterable[Layer]) -> int:
     """Tokens that sparse layers attend to, and blocks of tokens where indexers pick among those."""
     widest: dict[AttentionKind, int] = {}
     for layer in layers:
@@ -181,15 +183,19 @@ def _picks(layers: tuple[Layer, ...]) -> int:
     return sum(widest.values())
 
 
-def _lookup_bytes(config: ResolvedConfig, layers: tuple[Layer, ...]) -> int:
+def _lookup_bytes(card: ModelCard, config: ResolvedConfig, layers: tuple[Layer, ...]) -> int:
     """What a batch looks up in tables in host memory: each rank fetches some rows of a token."""
+    different = (layer for layer, _ in card.different_layers)
+    if not any(isinstance(module, HostTable) for layer in different for module in layer.modules):
+        return 0
     ranks = config.given.tensor_parallel_size
     return sum(
-        config.max_num_batched_tokens
+        count
+        * config.max_num_batched_tokens
         * local_lookups(module, ranks)
         * module.width
         * config.dtype_bytes
-        for layer in layers
+        for layer, count in count_same(layers)
         for module in layer.modules
         if isinstance(module, HostTable)
     )

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from model_cards.card import ModelCard, Tower
+from model_cards.card import ModelCard, Tower, count_same
 from model_cards.modules import Linear
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.releases import Release
@@ -65,7 +65,7 @@ def _patch_features(tower: Tower) -> int:
     return max(
         (
             module.inputs + sum(output.size for output in module.outputs)
-            for module in tower.modules
+            for module, _ in count_same(tower.modules)
             if isinstance(module, Linear)
         ),
         default=0,

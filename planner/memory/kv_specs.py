@@ -65,7 +65,7 @@ _LATENT = frozenset(
 )
 
 
-class KVCacheSpec(Struct, frozen=True):
+class KVCacheSpec(Struct, frozen=True, cache_hash=True):
     """The cache format of one layer on one rank."""
 
     kind: SpecKind

@@ -97,7 +97,7 @@ def _without_workspaces(experts: Experts, device: DeviceFacts) -> bool:
 @lru_cache(maxsize=256)
 def _routed(card: ModelCard) -> Experts | None:
     """The routed experts of the first MoE layer."""
-    for layer in card.layers:
+    for layer, _ in card.different_layers:
         for module in layer.modules:
             if isinstance(module, Experts):
                 return module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from model_cards.card import Layer, ModelCard
+from model_cards.card import Layer, ModelCard, count_same
 from model_cards.modules import Embedding, Experts, HostTable, Linear, Output, Shard
 from planner.engine.refusal import RefusalKind, Unloadable
 from planner.engine.speculative import Speculation
@@ -137,7 +137,7 @@ def stage_caches(
     """
     split, start = [], 0
     for layers in stage_layers(card, stages):
-        count = sum(len(layer.kept) for layer in layers)
+        count = sum(times * len(layer.kept) for layer, times in count_same(layers))
         split.append(frozenset(range(start, start + count)))
         start += count
     drafts = len(speculation.attention_layers()) if speculation is not None else 0

@@ -6,7 +6,6 @@ below the joint standard error mean nothing; models within it are tied.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from math import hypot
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from model_cards import ModelCard
@@ -82,7 +82,7 @@ class RatedModel(Struct, frozen=True):
 @cache
 def _lines() -> list[dict[str, Any]]:
     text = (Path(__file__).parent / "data" / "quality.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+    return [decode(line) for line in text.splitlines()]
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from msgspec import Struct
@@ -282,7 +283,6 @@ def _tells_apart(better: Quality, worse: Quality, aim: Objective) -> bool:
 
 def _preference(choice: Choice, aim: Objective) -> tuple[float, str, str]:
     """Less is better: what the aim counts, then the older, then the name."""
-    newest_first = "".join(chr(255 - ord(letter)) for letter in choice.released)
     settled = choice.settled
     value = float("inf")
     if aim is Objective.CONTEXT:
@@ -291,4 +291,9 @@ def _preference(choice: Choice, aim: Objective) -> tuple[float, str, str]:
         value = -settled.speed.total.value
     elif choice.seconds_per_answer is not None:
         value = choice.seconds_per_answer.value
-    return value, newest_first, choice.model_id
+    return value, _newest_first(choice.released), choice.model_id
+
+
+@cache
+def _newest_first(released: str) -> str:
+    return "".join(chr(255 - ord(letter)) for letter in released)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from planner.speed.step import MissingFact
 MOST_AT_ONCE: Final = 256
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, dict=True):
     """Settings that work, or may: the plan, its speed, and why each is not vLLM's default."""
 
     memory: MemoryPlan
@@ -65,7 +66,7 @@ class Settled(Struct, frozen=True):
         """Requests of full length that they hold at once."""
         return self.memory.kv_cache.concurrency * self.layout.data
 
-    @property
+    @cached_property
     def seconds_per_answer(self) -> Quantity | None:
         """Predicted time for one answer, thinking included; None where there is no speed."""
         if self.speed is None:

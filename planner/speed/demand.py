@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from model_cards.caches import Attention, AttentionKind, RecurrentState
-from model_cards.card import ModelCard, count_same
+from model_cards.card import ModelCard
 from model_cards.modules import Bulk, Experts, Linear, Shard
 from planner.engine.kv_cache_dtypes import cached_token_bytes
 from planner.memory.kv_specs import state_bytes
@@ -189,7 +189,7 @@ def _matrices(memory: MemoryPlan) -> Iterator[Matrices]:
     flops: dict[str, float] = {}
     kinds: dict[str, tuple[float, str]] = {}
     active: dict[str, float] = {}
-    for layer, count in count_same(card.layers):
+    for layer, count in card.different_layers:
         for module in layer.modules:
             if not isinstance(module, Linear | Experts | Bulk):
                 continue
@@ -226,6 +226,6 @@ def _expert_layers(card: ModelCard) -> int:
     """Layers with routed experts."""
     return sum(
         count
-        for layer, count in count_same(card.layers)
+        for layer, count in card.different_layers
         if any(isinstance(module, Experts) for module in layer.modules)
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from hardware_db import HardwareError, UnknownGpu, find_gpu
+from hardware_db import HardwareError, UnknownGpu, all_gpus, find_gpu
+from hardware_db.catalogue import match_gpu
 from hardware_db.units import GIB, MIB
 
 HERE = Path(__file__).parent
@@ -176,3 +178,21 @@ def test_memory_that_no_such_card_has_is_called_out(name: str, mib: int, slug: s
     assert (match.gpu.slug, match.exact) == (slug, False)
     assert match.note is not None
     assert "modified or partitioned" in match.note
+
+
+def test_a_search_among_some_names_finds_what_one_among_all_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a text holds the number of a model, only GPUs that have it in a name are indexed."""
+    texts = set()
+    for gpu in all_gpus():
+        for name in (gpu.slug, gpu.name, *gpu.aliases, *gpu.reported_names, *gpu.pci_ids):
+            together = re.sub(r"[^0-9A-Za-z]", "", name)
+            for way in (name, name.replace("-", " "), together, *name.split()):
+                texts |= {way, f"{way} 24GB", f"{way} 80", f"141gb {way}"}
+    sizes = (None, 12 * GIB, 80 * GIB)
+    asked = [(text, size) for text in sorted(texts) for size in sizes]
+    found = [match_gpu(text, memory_bytes=size) for text, size in asked]
+    monkeypatch.setattr("hardware_db.catalogue._MODEL_NUMBER", re.compile("(?!)"))  # all of them
+    assert [match_gpu(text, memory_bytes=size) for text, size in asked] == found
+    assert sum(match is not None for match in found) > 4000
