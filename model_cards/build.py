@@ -84,11 +84,8 @@ def build_card(model_id: str, config: Config, origin: Origin, facts: Facts) -> M
     limit, default = context_lengths(config, attends=attends, pooling=pooling, files=facts.pooling)
     if attends and not given.complete and not names_length(given):
         notes.append("the copy of this config gives no context length; the default stands in")
-    if facts.max_new_tokens is not None and facts.max_new_tokens < default:
-        notes.append(
-            f"its generation_config.json limits answers to {facts.max_new_tokens:,} tokens; "
-            "--generation-config vllm lifts that"
-        )
+    if (facts.generation.max_new_tokens or default) < default:
+        notes.append(str(facts.generation.note()))
     settings = quantization_settings(config, facts.side_file)
     return ModelCard(
         model_id=model_id,

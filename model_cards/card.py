@@ -14,6 +14,7 @@ from model_cards.caches import Attention, AttentionKind, Cache, RecurrentState
 from model_cards.config import Config
 from model_cards.dtypes import DTYPE_BYTES
 from model_cards.facts import Facts
+from model_cards.generation import Generation
 from model_cards.modules import (
     Buffer,
     Bulk,
@@ -179,6 +180,11 @@ class ModelCard(Struct, frozen=True, eq=False, dict=True):
 
     def __repr__(self) -> str:  # all its modules would fill pages
         return f"ModelCard({self.model_id!r})"
+
+    @property
+    def generation(self) -> Generation:
+        """What its generation_config.json says."""
+        return self.built_from[1].generation if self.built_from is not None else Generation()
 
     @property
     def tied(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from model_cards.config import Config
+from model_cards.generation import Generation
 from model_cards.inventory import Inventory
 from model_cards.pooling import PoolingFiles
 
@@ -21,4 +22,4 @@ class Facts(Struct, frozen=True):
     inventory: Inventory | None = None  # every tensor, where the files' headers were read
     pooling: PoolingFiles | None = None  # where there are files that speak of it
     online: str | None = None  # `--quantization` of a checkpoint in 16 bit
-    max_new_tokens: int | None = None  # generation_config.json's limit of an answer
+    generation: Generation = Generation()

@@ -1,4 +1,4 @@
-"""generation_config.json: of its settings only what limits an answer is of concern to a plan."""
+"""generation_config.json of a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from pathlib import Path
 
 from model_cards.config import Config, read_json_object
 from model_cards.errors import CardError
+from model_cards.generation import Generation
 
 
-def read_answer_limit(path: Path | None) -> int | None:
-    """`max_new_tokens`, by which vLLM caps every answer; None if there is none to be read."""
+def read_generation(path: Path | None) -> Generation:
+    """Its settings, none for a file that is missing or broken: no reason to refuse a model."""
     if path is None:
-        return None
+        return Generation()
     try:
-        return Config(read_json_object(path), path.name).optional_integer("max_new_tokens")
-    except CardError:  # sampling defaults are no reason to refuse a model
-        return None
+        values = Config(read_json_object(path), path.name)
+        min_p = values.raw("min_p")
+        known = type(min_p) in (int, float) and 0 < min_p <= 1
+        limit = values.optional_integer("max_new_tokens")
+    except CardError:
+        return Generation()
+    return Generation(limit, float(min_p) if known else None)

@@ -19,7 +19,7 @@ from model_cards.errors import BadConfig, CardError, GatedModel, UnknownModel
 from model_cards.facts import Facts
 from model_cards.inventory import BITS
 from model_cards.sources import hub_client
-from model_cards.sources.generation import read_answer_limit
+from model_cards.sources.generation import read_generation
 from model_cards.sources.headers import Totals, totals
 from model_cards.sources.hub_cache import find_snapshot
 from model_cards.sources.hub_errors import translate
@@ -125,7 +125,7 @@ def _open_online(
         side_file=Config(read_json_object(side), side.name) if side is not None else None,
         inventory=found.inventory if found is not None else None,
         pooling=pooling,
-        max_new_tokens=read_answer_limit(generation),
+        generation=read_generation(generation),
     )
     detail = f"revision {info.sha}" if info.sha else "latest revision"
     origin = Origin("hub", detail, revision=revision)

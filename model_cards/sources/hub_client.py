@@ -34,7 +34,7 @@ _RETRY: Final = re.compile(
 T = TypeVar("T")
 
 _silence: tuple[float, str] | None = None  # until when it is taken for dead, and why
-_retries: list[str] = []  # why the client asks again, in its words
+_retries: list[tuple[int | None, str]] = []  # by thread: why the client asks again, in its words
 
 
 def ask(question: Callable[[], T]) -> T:
@@ -71,7 +71,7 @@ def ask(question: Callable[[], T]) -> T:
         return results[0]
     if errors and _is_an_answer(errors[0]):
         raise translate(errors[0]) from None
-    problem = translate(errors[0]) if errors else _in_time()
+    problem = translate(errors[0]) if errors else _in_time(thread.ident)
     _silence = (time.monotonic() + _SILENCE_SECONDS, str(problem))
     raise problem from None
 
@@ -93,10 +93,10 @@ def _import_client() -> None:
     constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
-def _in_time() -> HubUnavailable:
+def _in_time(thread: int | None) -> HubUnavailable:
     """That there was no answer in time, or which ones made the client ask again until then."""
-    for said in reversed(_retries):
-        found = _RETRY.search(said)
+    for asked_by, said in reversed(_retries):
+        found = _RETRY.search(said) if asked_by == thread else None
         if found is not None and found["status"] is not None:
             return HubUnavailable(refusal(int(found["status"])))
         if found is not None:
@@ -118,5 +118,5 @@ def _is_not_ours(record: LogRecord) -> bool:
     """Keeps huggingface_hub's warnings about retries off the terminal: the caller has moved on."""
     ours = record.threadName == _THREAD
     if ours:
-        _retries.append(record.getMessage())
+        _retries.append((record.thread, record.getMessage()))
     return not ours

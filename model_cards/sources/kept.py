@@ -22,6 +22,7 @@ from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object
 from model_cards.errors import BadConfig
 from model_cards.facts import Facts
+from model_cards.generation import Generation
 from model_cards.inventory import BITS, Inventory, StoredTensor
 from model_cards.pooling import PoolingFiles, Projection
 from model_cards.sources.folding import RANGE, fold, unfold
@@ -129,7 +130,8 @@ def _written(kept: Kept) -> dict[str, Any]:
         "license": facts.license,
         "assumed": facts.assumed,
         "draft_method": facts.draft_method,
-        "max_new_tokens": facts.max_new_tokens,
+        "max_new_tokens": facts.generation.max_new_tokens,
+        "min_p": facts.generation.min_p,
     }
     if facts.side_file is not None:
         row["side"] = _values(facts.side_file)
@@ -169,7 +171,7 @@ def _facts(row: Config) -> Facts:
         draft_method=row.string("draft_method", "") or None,
         inventory=_inventory(row),
         pooling=_pooling(row),
-        max_new_tokens=row.optional_integer("max_new_tokens"),
+        generation=Generation(row.optional_integer("max_new_tokens"), _share(row, "min_p")),
     )
 
 
@@ -178,6 +180,13 @@ def _size(row: Config, key: str) -> int | None:
     value = row.raw(key)
     if value is not None and not (type(value) is int and 0 <= value < 2**60):
         raise row.fail(key, "a whole number")
+    return value
+
+
+def _share(row: Config, key: str) -> float | None:
+    value = row.raw(key)
+    if value is not None and not (isinstance(value, float) and 0 < value <= 1):
+        raise row.fail(key, "a number up to 1")
     return value
 
 

@@ -15,7 +15,7 @@ from model_cards.config import Config, read_json_object
 from model_cards.errors import UnknownModel
 from model_cards.facts import Facts
 from model_cards.inventory import Inventory, StoredTensor
-from model_cards.sources.generation import read_answer_limit
+from model_cards.sources.generation import read_generation
 from model_cards.sources.headers import Contents, Totals, contents, read_tensors, same_weights
 from model_cards.sources.pooling_files import read_pooling_files
 
@@ -59,8 +59,8 @@ def folder_facts(folder: Path, config: Config) -> Facts:
     side = (
         Config(read_json_object(side_path), str(side_path)) if os.path.isfile(side_path) else None
     )
-    limit = read_answer_limit(find("generation_config.json"))
-    facts = Facts(side_file=side, pooling=pooling, max_new_tokens=limit)
+    generation = read_generation(find("generation_config.json"))
+    facts = Facts(side_file=side, pooling=pooling, generation=generation)
     found = _contents(folder)
     if found is None:
         return facts

@@ -9,6 +9,7 @@ from hardware_db import Rig
 from model_cards import CardError, ModelCard, open_card
 from model_cards.known_drafts import known_draft_card
 from planner.command.parse import ServeCommand
+from planner.diagnosis.generation import about_generation
 from planner.diagnosis.later_risks import later_risks
 from planner.diagnosis.messages import own_message
 from planner.diagnosis.remedies import Remedy, is_about_memory, remedies
@@ -83,7 +84,9 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
         from planner.diagnosis.speculation import about_speculation  # few commands need it
 
         found += about_speculation(memory, draft)
-    found += [Finding("note", Severity.INFO, note) for note in memory.notes]
+    found += about_generation(command, card)
+    said = card.generation.note()  # of the launch itself just now
+    found += [Finding("note", Severity.INFO, note) for note in memory.notes if note != said]
     mends: tuple[Remedy, ...] = ()
     if memory.starts.answer is not Answer.YES and not memory.refusals:
         mends = remedies(memory, draft)

@@ -24,7 +24,7 @@ from tiny_models import LLAMA, LLAMA_PARAMETERS
 from model_cards import BadConfig, CardError, UnknownModel, open_card
 
 BUNDLED: Final = "Qwen/Qwen3-8B"
-DEADLINE: Final = 0.6
+DEADLINE: Final = 1.0
 GRACE: Final = 1.5  # what else takes its time on a busy machine
 
 JSON: Final = {"Content-Type": "application/json"}
