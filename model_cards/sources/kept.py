@@ -20,7 +20,7 @@ from msgspec import Struct, to_builtins
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object
-from model_cards.errors import BadConfig
+from model_cards.errors import BadConfig, CardError
 from model_cards.facts import Facts
 from model_cards.generation import Generation
 from model_cards.inventory import BITS, Inventory, StoredTensor
@@ -91,9 +91,15 @@ def save(path: Path, kept: Kept) -> None:
                 partial.unlink()
 
 
+class NewerFormat(CardError):
+    """A description that a later vplan wrote."""
+
+
 def load(path: Path) -> Kept:
-    """Read a description; `BadConfig` for a file that is none."""
+    """Read a description; `BadConfig` for a file that is none, `NewerFormat` for a later one."""
     row = Config(read_json_object(path), path.name)
+    if row.integer("format") > _FORMAT:
+        raise NewerFormat(f"{path} was written by a newer vplan; this one leaves it alone")
     if row.integer("format") != _FORMAT:
         raise row.fail("format", str(_FORMAT))
     config, source = row.section("config"), row.section("origin")

@@ -89,13 +89,15 @@ def _file(name: str) -> Path:
 
 
 def _read(path: Path) -> Member:
-    from model_cards.sources.kept import load
+    from model_cards.sources.kept import NewerFormat, load
 
     try:
         kept = load(path)
         kept.card()  # a description that makes no card is as good as none
+    except NewerFormat as error:
+        raise SetAside(str(error)) from None
     except CardError as error:
-        aside = path.with_name(path.name + _BROKEN)
+        aside = _free_name(path)
         try:
             os.replace(path, aside)
         except OSError:
@@ -104,6 +106,12 @@ def _read(path: Path) -> Member:
             f"{path.name} in {path.parent} is broken ({error}); renamed {aside.name}"
         ) from None
     return Member(_name(path, kept), kept)
+
+
+def _free_name(path: Path) -> Path:
+    """A name for a broken file that no earlier one has."""
+    names = (f"{path.name}{_BROKEN}{f'-{n}' if n > 1 else ''}" for n in range(1, 1000))
+    return next((a for name in names if not (a := path.with_name(name)).exists()), path)
 
 
 def _name(path: Path, kept: Kept) -> str:

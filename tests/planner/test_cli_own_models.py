@@ -118,7 +118,7 @@ def test_a_folder_is_kept_by_its_name(hub: FakeHub, vplan: Vplan, tmp_path: Path
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"\xff\x00", b"{}", b'{"format":9}', b"[" * 99_999,
+    [b"", b"{", b"[]", b"\xff\x00", b"{}", b'{"format":0}', b"[" * 99_999,
      b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
      b'"config":{}}',
      b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
@@ -134,6 +134,27 @@ def test_a_broken_file_is_set_aside(vplan: Vplan, content: bytes) -> None:
     assert f"{file.name}.broken" in listed.err
     assert [each.name for each in user_catalogue.folder().iterdir()] == [f"{file.name}.broken"]
     assert vplan("models", "tiny").err == ""
+
+
+def test_what_was_set_aside_before_stays(vplan: Vplan) -> None:
+    for content in (b"first", b"second"):
+        vplan("models", "add", "org/tiny")
+        next(user_catalogue.folder().glob("*.json")).write_bytes(content)
+        assert "is broken" in vplan("models", "tiny").err
+    assert {each.read_bytes() for each in user_catalogue.folder().iterdir()} == {
+        b"first",
+        b"second",
+    }
+
+
+def test_a_file_of_a_later_vplan_is_left_alone(vplan: Vplan) -> None:
+    vplan("models", "add", "org/tiny")
+    (file,) = user_catalogue.folder().iterdir()
+    file.write_bytes(b'{"format": 9}')
+    listed = vplan("models", "tiny")
+    assert (listed.status, listed.err.count("\n")) == (0, 1)
+    assert "was written by a newer vplan; this one leaves it alone" in listed.err
+    assert file.read_bytes() == b'{"format": 9}'
 
 
 def test_a_broken_file_does_not_stop_a_plan(vplan: Vplan) -> None:
