@@ -11,7 +11,11 @@ from planner.engine_config import AUTO_LENGTH, EngineConfig
 from planner.workload import Workload, use_case_workload
 
 # Variables that change a plan; others of a pasted command may be secrets, and are not kept.
-PLANNED_VARIABLES: Final = ("VLLM_CPU_KVCACHE_SPACE",)
+PLANNED_VARIABLES: Final = (
+    "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+    "VLLM_USE_V2_MODEL_RUNNER",
+)
 
 
 class Settings(Struct, frozen=True):

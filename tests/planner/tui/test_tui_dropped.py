@@ -13,9 +13,11 @@ from textual.widgets import Button, Input
 from tui_driver import SMALL, Driver, drive, screen_text
 
 from planner import PlanError
+from planner.memory.verdict import Answer
 from planner.plan_file import read_plan, write_plan
-from planner.tui.dropped import OpenedLog, OpenedPlan, read_dropped
+from planner.tui.dropped import OpenedLog, OpenedPlan, Pasted, read_dropped
 from planner.tui.library import Library
+from planner.tui.outcome import judge
 from planner.tui.screens.diagnosis import DiagnosisScreen
 
 FAILED = """\
@@ -123,3 +125,26 @@ def test_another_file_is_not_lost_without_asking(tmp_path: Path) -> None:
         assert read_plan(path).concurrency == 2
 
     drive(script)
+
+
+@pytest.mark.parametrize(
+    ("variables", "length", "answer"),
+    [
+        ("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1", 50000, Answer.YES),
+        ("", 50000, Answer.NO),
+        ("VLLM_USE_V2_MODEL_RUNNER=0 MY_KEY=secret", 4096, Answer.YES),
+    ],
+)
+def test_variables_that_change_a_plan_are_kept(variables: str, length: int, answer: Answer) -> None:
+    """As `vplan check` judges the same command; no others, which may be secrets."""
+    library = Library(offline=True)
+    text = f"{variables} vllm serve Qwen/Qwen3-0.6B --max-model-len {length}"
+    opened = read_dropped(text, replace(SMALL, gpu="h100-sxm"), library)
+    assert isinstance(opened, Pasted)
+    kept = dict(opened.settings.environ)
+    assert [*kept] == [name for name in variables.split("=")[:1] if name]
+    outcome = judge(opened.settings, library.open(opened.settings))
+    assert outcome.answer is answer
+    if variables.startswith("VLLM_USE_V2_MODEL_RUNNER=0"):
+        assert outcome.memory is not None
+        assert not outcome.memory.config.model_runner_v2
