@@ -33,9 +33,9 @@ KEPT_OF_KV = (
 ERROR_CHARACTERS = 300
 # Keys that tools/build_cards.py puts right in bundled configs.
 CORRECTED = (
-    "quantization_config", "vision_config", "num_nextn_predict_layers", "rotary_dim",
-    "use_routing_bias", "tie_word_embeddings", "audio_config", "q_lora_rank", "model_max_length",
-    "text_config",
+    "architectures", "model_type", "quantization_config", "vision_config",
+    "num_nextn_predict_layers", "rotary_dim", "use_routing_bias", "tie_word_embeddings",
+    "audio_config", "q_lora_rank", "model_max_length", "text_config",
 )  # fmt: skip
 
 
