@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -13,11 +13,20 @@ from hardware_db.nvml import read_memory
 from hardware_db.rig import Device
 
 
+class GpuMemory(Struct, frozen=True):
+    """What programs have taken of a GPU, of every user, and what there is, in bytes."""
+
+    index: int
+    used: int
+    total: int
+
+
 class GpuUsage(Struct, frozen=True):
-    """All the GPUs that were asked about, together: what programs have taken, of every user."""
+    """All the GPUs that were asked about, together; each of them where the driver tells it."""
 
     memory_bytes: int
     watts: float | None
+    gpus: tuple[GpuMemory, ...] = ()
 
 
 class GpuMeter:
@@ -30,7 +39,7 @@ class GpuMeter:
     def __init__(self, nvml: Any, devices: Sequence[Device] = ()) -> None:
         self._nvml = nvml
         self._devices = devices
-        self._handles: list[Any] = []
+        self._handles: list[tuple[int, Any]] = []  # with the index of the card
         self._open = False
 
     def __enter__(self) -> Self:
@@ -55,23 +64,29 @@ class GpuMeter:
         """What is in use now, without what the driver keeps where it tells that apart."""
         if not self._open or not self._handles:
             return None
-        memory = [read_memory(self._nvml, each) for each in self._handles]
-        used = [each.total - each.free - (each.reserved or 0) for each in memory if each]
-        if len(used) < len(self._handles):
+        told = [(index, read_memory(self._nvml, each)) for index, each in self._handles]
+        gpus = tuple(
+            GpuMemory(index, each.total - each.free - (each.reserved or 0), each.total)
+            for index, each in told
+            if each is not None
+        )
+        if len(gpus) < len(self._handles):
             return None
+        used = sum(gpu.used for gpu in gpus)
         try:
-            milliwatts = sum(self._nvml.nvmlDeviceGetPowerUsage(each) for each in self._handles)
+            milliwatts = sum(self._nvml.nvmlDeviceGetPowerUsage(each) for _, each in self._handles)
         except (self._nvml.NVMLError, AttributeError):  # not every card says, no MIG instance does
-            return GpuUsage(sum(used), None)
-        return GpuUsage(sum(used), milliwatts / 1000)
+            return GpuUsage(used, None, gpus)
+        return GpuUsage(used, milliwatts / 1000, gpus)
 
-    def _found(self) -> list[Any]:
+    def _found(self) -> Iterator[tuple[int, Any]]:
         nvml = self._nvml
         if not self._devices:
-            return [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-        return [
-            nvml.nvmlDeviceGetHandleByUUID(device.instance)
-            if device.instance is not None
-            else nvml.nvmlDeviceGetHandleByIndex(device.index)
-            for device in self._devices
-        ]
+            for index in range(nvml.nvmlDeviceGetCount()):
+                yield index, nvml.nvmlDeviceGetHandleByIndex(index)
+        for place, device in enumerate(self._devices):
+            index = place if device.index is None else device.index
+            if device.instance is not None:
+                yield index, nvml.nvmlDeviceGetHandleByUUID(device.instance)
+            else:
+                yield index, nvml.nvmlDeviceGetHandleByIndex(device.index)

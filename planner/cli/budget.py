@@ -8,26 +8,27 @@ from rich.text import Text
 from planner.cli.console import console, show
 from planner.cli.format import gib, gib_band
 from planner.engine.device import Platform
-from planner.memory.plan import MemoryPlan, RankMemory
-from planner.quantity import Quantity
+from planner.memory.budget import Part, budget
+from planner.memory.plan import MemoryPlan
 
 _WIDTH = 72
-# A letter a part, so that the bar reads without colours.
+# Each part has a letter, so that the bar reads without colours.
 _STYLES = {
-    "W": ("weights", "blue"),
-    "B": ("buffers", "cyan"),
-    "A": ("activation peak", "magenta"),
-    "N": ("outside torch", "yellow"),
-    "G": ("CUDA graphs", "red"),
-    "K": ("KV cache", "green"),
-    ".": ("not requested", "bright_black"),
+    "W": "blue",
+    "D": "bright_blue",
+    "B": "cyan",
+    "A": "magenta",
+    "N": "yellow",
+    "G": "red",
+    "K": "green",
+    ".": "bright_black",
+    "!": "bold red",
 }
 
 
 def print_budget(memory: MemoryPlan) -> None:
     """Where the memory of the tightest GPU goes."""
-    rank = memory.tightest
-    parts = _parts(memory, rank)
+    parts = [part for part in budget(memory) if part.spends or part.letter == "!"]
     total = memory.device_total.value
     stages = len(memory.ranks)
     given = memory.config.given
@@ -38,40 +39,25 @@ def print_budget(memory: MemoryPlan) -> None:
     console().print(f"Memory of {where}: {gib(total)} GiB, as vLLM sees it")
     console().print(_bar(parts, total))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for letter, quantity in parts:
-        name, style = _STYLES[letter]
+    for part in parts:
         table.add_row(
-            Text(letter, style=style),
-            name,
-            f"{gib_band(quantity)} GiB",
-            quantity.basis.label,
+            Text(part.letter, style=_STYLES[part.letter]),
+            part.name,
+            f"{gib_band(part.size)} GiB",
+            part.size.basis.label,
         )
     show(table)
 
 
-def _parts(memory: MemoryPlan, rank: RankMemory) -> list[tuple[str, Quantity]]:
-    parts = [
-        ("W", rank.weights),
-        ("B", Quantity.exact(rank.buffers.total)),
-        ("A", rank.activation),
-        ("N", rank.non_torch),
-    ]
-    if rank.graphs_counted:
-        parts.append(("G", rank.cuda_graphs))
-    parts.append(("K", rank.kv_cache))
-    parts.append((".", memory.left_over))
-    return [(letter, quantity) for letter, quantity in parts if quantity.value]
-
-
-def _bar(parts: list[tuple[str, Quantity]], total: float) -> Text:
+def _bar(parts: list[Part], total: float) -> Text:
     """One letter for each 1/72 of the device; every part that is there gets at least one."""
     text = Text()
-    shown = [(letter, max(0.0, quantity.value)) for letter, quantity in parts]
+    shown = [part for part in parts if part.spends]
     left = _WIDTH
-    for index, (letter, value) in enumerate(shown):
+    for index, part in enumerate(shown):
         after = len(shown) - index - 1
-        width = left if after == 0 else min(left - after, max(1, round(_WIDTH * value / total)))
-        if value > 0:
-            text.append(letter * width, style=_STYLES[letter][1])
-            left -= width
+        share = max(1, round(_WIDTH * part.size.value / total))
+        width = left if after == 0 else min(left - after, share)
+        text.append(part.letter * width, style=_STYLES[part.letter])
+        left -= width
     return text

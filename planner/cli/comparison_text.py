@@ -25,8 +25,7 @@ def shown(row: Row, quantity: Quantity | None) -> str:
         case Unit.DOLLARS:
             return f"{quantity.value:.2f} $/h"
         case Unit.POINTS:
-            half = (quantity.high - quantity.low) / 2
-            return f"{quantity.value:.1f} ± {half:.1f}"
+            return f"{quantity.value:.1f} [{quantity.low:.1f}-{quantity.high:.1f}]"
         case _:
             return f"{quantity.value:.1f}"
 

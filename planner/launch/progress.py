@@ -12,6 +12,7 @@ from threading import Event as Flag
 
 from msgspec import Struct
 
+from hardware_db.usage import GpuMemory
 from planner.errors import PlanError
 from planner.launch.facts import Milestone
 
@@ -30,10 +31,14 @@ class Logged(Struct, frozen=True):
 
 
 class InUse(Struct, frozen=True):
-    """Memory in use now, in bytes (of the GPUs, or of a CPU server), and power."""
+    """Memory in use now, in bytes (of the GPUs, or of a CPU server), and power.
+
+    `gpus` tells of each GPU; it is empty for a server on CPUs.
+    """
 
     memory: int
     watts: float | None
+    gpus: tuple[GpuMemory, ...] = ()
 
 
 class Asking(Struct, frozen=True):

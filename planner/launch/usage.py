@@ -131,7 +131,9 @@ def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
 
 
 def _in_use(usage: GpuUsage | None) -> InUse | None:
-    return InUse(usage.memory_bytes, usage.watts) if usage is not None else None
+    if usage is None:
+        return None
+    return InUse(usage.memory_bytes, usage.watts, usage.gpus)
 
 
 def _of_the_machine() -> InUse | None:

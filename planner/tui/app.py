@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import Paste
+from textual.screen import Screen
 
 from planner.settings import Settings
 from planner.tui.background import Running
 from planner.tui.documents import Documents
+from planner.tui.keys import called, usable
 from planner.tui.library import Library
 from planner.tui.screens.help import HelpScreen
 from planner.tui.screens.plan import PlanScreen
 from planner.tui.themes import DARK, LIGHT
+
+_CLOSES: Final = 0.1  # seconds that the palette takes to be gone
 
 
 class VplanApp(App[None]):
@@ -29,9 +35,9 @@ class VplanApp(App[None]):
         (160, "-wide"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "keys", "help", key_display="?", tooltip="Help: all keys"),
+        Binding("q", "quit", "quit", tooltip="Quit"),
         Binding("t", "theme", "light/dark", show=False),
-        Binding("question_mark", "keys", "help", key_display="?"),
-        Binding("q", "quit", "quit"),
     ]
 
     def __init__(
@@ -61,6 +67,20 @@ class VplanApp(App[None]):
         event.stop()
         self._documents.take(event.text)
 
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The command palette: all that the screen's keys do, and a picture of it."""
+        for node, where in ((screen, "screen"), (self, "app")):
+            for binding in usable(node):
+                title = binding.tooltip or binding.description.capitalize()
+                call = partial(self.run_action, called(binding, where))
+                yield SystemCommand(title, f"key {self.get_key_display(binding)}", call)
+        yield SystemCommand("Light or dark", "key t", self.action_theme)
+        yield SystemCommand(
+            "Save a picture of this screen",
+            "as SVG",
+            lambda: self.set_timer(_CLOSES, self.deliver_screenshot),
+        )
+
     async def action_quit(self) -> None:
         """Quit; a server that is being validated ends first."""
         for screen in self.screen_stack:
@@ -73,8 +93,8 @@ class VplanApp(App[None]):
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
     def action_keys(self) -> None:
-        """Show all keys."""
-        self.push_screen(HelpScreen())
+        """Show all keys of the screen."""
+        self.push_screen(HelpScreen(getattr(self.screen, "KEYS", {})))
 
     def action_save(self) -> None:
         """Save the plan."""

@@ -83,15 +83,15 @@ def variants(settings: Settings) -> list[str]:
 def _checkpoint() -> Knob:
     def show(settings: Settings, outcome: Outcome | None) -> str:
         known = variants(settings)
-        number = f"{known.index(settings.model) + 1} of {len(known)}"
+        number = f"({known.index(settings.model) + 1} of {len(known)})"
         held = outcome.inputs.card if outcome is not None else None
         if held is None or held.model_id != settings.model:
             return number
-        return f"{held.format_kind}, {number}"
+        return f"{held.format_kind} {number}"
 
     return Knob(
         "checkpoint",
-        "weights",
+        "checkpoint",
         "quantized copies of this model",
         lambda settings: settings.model,
         show,

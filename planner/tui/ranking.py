@@ -48,6 +48,7 @@ class Column(Struct, frozen=True):
     text: Callable[[Choice, bool], str]  # True: there is room for bands
     key: Callable[[Choice], float | str | None]
     largest_first: bool = True
+    is_number: bool = True  # and stands at the right
 
 
 def _pace_of(choice: Choice) -> float | None:
@@ -76,6 +77,11 @@ def _answer(choice: Choice) -> float | None:
     return answer.value if answer is not None else None
 
 
+def _at_once(choice: Choice) -> float:
+    memory = choice.settled.memory
+    return memory.requests_at(memory.config.max_model_len).value
+
+
 def _answer_text(choice: Choice, roomy: bool) -> str:
     answer = choice.seconds_per_answer
     return seconds(answer.value) if answer is not None else "-"
@@ -83,9 +89,10 @@ def _answer_text(choice: Choice, roomy: bool) -> str:
 
 COLUMNS: Final = (
     Column("tier", lambda each, _: str(each.tier), lambda each: each.tier, False),
-    Column("model", lambda each, _: each.model_id, lambda each: each.model_id.lower(), False),
-    Column("format", lambda each, _: each.card.format_kind, lambda each: each.card.format_kind,
+    Column("model", lambda each, _: each.model_id, lambda each: each.model_id.lower(), False,
            False),
+    Column("format", lambda each, _: each.card.format_kind, lambda each: each.card.format_kind,
+           False, False),
     Column("quality", _quality_text, lambda each: each.quality.score),
     Column("GiB", lambda each, _: _about(each) + gib(each.settled.memory.tightest.weights.value),
            lambda each: each.settled.memory.tightest.weights.value, False),
@@ -94,6 +101,10 @@ COLUMNS: Final = (
            lambda each: each.settled.memory.kv_tokens.value),
     Column("tok/s", _pace_text, _pace_of),
     Column("answer", _answer_text, _answer, False),
+    Column("at once", lambda each, _: f"{_at_once(each):.1f}", _at_once),
+    Column("released", lambda each, _: each.released, lambda each: each.released, True, False),
+    Column("licence", lambda each, _: each.card.license or "-",
+           lambda each: each.card.license, False, False),
 )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from planner.diagnosis.remedies import Remedy
 from planner.settings import Settings
-from planner.speed.speculative_option import SpeculativeOption
 
 if TYPE_CHECKING:
     from planner.speed.speculative_option import SpeculativeOption

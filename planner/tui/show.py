@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final
@@ -11,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from planner.cli.console import printable
+from planner.command.secrets import redacted
 from planner.memory.verdict import Answer
 
 # Sign, words and style of an answer: none of the three is needed to read the others.
@@ -19,15 +19,13 @@ ANSWERS: Final = {
     Answer.RISKY: ("▲", "may not start", "$text-warning"),
     Answer.NO: ("✘", "does not start", "$text-error"),
 }
-DIM: Final = "$foreground 60%"
+DIM: Final = "$foreground 68%"  # 4.5:1 and more on every background of both themes
 _NARROWEST: Final = 12
 
 
 def plain(text: str) -> str:
-    """Text from elsewhere, with nothing a terminal would act on, nor a token a Hub repeated."""
-    token = os.environ.get("HF_TOKEN")
-    shown = printable(" ".join(text.split("\n")))
-    return shown.replace(token, "***") if token else shown
+    """Text from elsewhere, with nothing a terminal would act on, nor a key that it repeats."""
+    return printable(redacted(" ".join(text.split("\n"))))
 
 
 def columns(

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from hardware_db import Rig, find_rig
-from hardware_db.usage import GpuUsage
+from hardware_db.usage import GpuMemory, GpuUsage
 from model_cards import ModelCard, open_card
 from model_cards.errors import GatedModel, HubUnavailable
 from planner import EngineConfig, PlanError, plan_memory
@@ -181,7 +181,7 @@ def test_gpus_are_asked_through_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     rig: Rig = find_rig("4090")
     rig = replace(rig, devices=tuple(replace(device, index=0) for device in rig.devices))
     with meter(rig, list) as read:
-        assert read() == InUse(GIB, 50.0)
+        assert read() == InUse(GIB, 50.0, (GpuMemory(0, GIB, 24564 * 2**20),))
     assert nvml.open == 0
 
 

@@ -16,23 +16,31 @@ from textual.widgets import Static
 from planner.cli.comparison_text import change, shown
 from planner.comparison import Comparison, Side, compare_plans
 from planner.recommendation.rank import Choice, Recommendation
+from planner.tui.screens.help import Help
 from planner.tui.show import DIM, columns, plain, shorten
 from planner.tui.widgets.key_line import KeyLine
 
-_NAMES: Final = 24  # columns of what stands before the numbers
+_NAMES: Final = 25  # columns of what stands before the numbers, with the gap behind it
+_WIDEST: Final = 44  # columns that one of the sides takes at most
 _BAND: Final = re.compile(r" \[[^\]]*\]")
-_MARKS: Final = 10  # and of how much a number differs from the first
 
 
 class CompareScreen(Screen[Choice | None]):
     """Gives back the choice that is to be opened as a plan, or None."""
 
+    KEYS: ClassVar[Help] = {
+        "Comparison": {
+            "1  2  3": "open that one as a plan",
+            "pgup pgdn": "scroll",
+            "escape  c": "back to the ranking",
+        }
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "back"),
-        Binding("c", "dismiss(None)", "back", show=False),
-        Binding("1", "open(0)", "open the first"),
-        Binding("2", "open(1)", "the second"),
-        Binding("3", "open(2)", "the third", show=False),
+        Binding("escape", "dismiss(None)", "back", tooltip="Back to the ranking"),
+        Binding("c", "dismiss(None)", "back", tooltip="Back to the ranking", show=False),
+        Binding("1", "open(0)", "open the first", tooltip="Open the first as a plan"),
+        Binding("2", "open(1)", "the second", tooltip="Open the second as a plan"),
+        Binding("3", "open(2)", "the third", tooltip="Open the third as a plan"),
         Binding("pagedown", "scroll_by(1)", "scroll", show=False),
         Binding("pageup", "scroll_by(-1)", "scroll back", show=False),
     ]
@@ -66,9 +74,10 @@ class CompareScreen(Screen[Choice | None]):
 
     def on_resize(self) -> None:
         """Draw for the width there is."""
-        each = (self.size.width - _NAMES - 6) // len(self._choices)
+        each = min(_WIDEST, (self.size.width - _NAMES - 4) // len(self._choices))
         names = [f"{at + 1} {c.model_id.rpartition('/')[2]}" for at, c in enumerate(self._choices)]
-        heading = [("", ""), *((shorten(plain(name), each - 2), "bold") for name in names)]
+        padded = [f"{shorten(plain(name), each - 2):<{each - 2}}" for name in names]
+        heading = [(" " * (_NAMES - 2), ""), *((name, "bold") for name in padded)]
         self.query_one("#numbers", Static).update(
             columns([heading, *_numbers(self._with_first, each)])
         )
@@ -77,10 +86,13 @@ class CompareScreen(Screen[Choice | None]):
         card.display = bool(settings)
         card.update(columns([heading, *settings]) if settings else "")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """No third is opened where there are two."""
+        return action != "open" or parameters[0] in range(len(self._choices))
+
     def action_open(self, index: int) -> None:
         """Open one of them as a plan."""
-        if index < len(self._choices):
-            self.dismiss(self._choices[index])
+        self.dismiss(self._choices[index])
 
     def action_scroll_by(self, pages: int) -> None:
         """Scroll by pages."""
@@ -114,15 +126,18 @@ def _numbers(compared: Sequence[Comparison], width: int) -> list[Cells]:
                 cells.append(("-", ""))
                 continue
             differs = change(row)
-            mark = f"  {differs}" if differs and width >= 2 * _MARKS else ""
+            mark = f"  {differs}" if differs else ""
             cells.append((_fitted(f"{shown(row, row.other)}{mark}", width), "bold"))
         rows.append(cells)
     return rows
 
 
 def _fitted(text: str, width: int) -> str:
-    """The text, without its band where that is too long."""
-    return text if len(text) < width - 1 else _BAND.sub("", text)
+    """The text, without its band where that is too long, and what then still is."""
+    if len(text) <= width - 2:
+        return text
+    without = _BAND.sub("", text)
+    return without if len(without) <= width - 2 else without.partition("  ")[0]
 
 
 def _settings(compared: Sequence[Comparison], width: int) -> list[Cells]:

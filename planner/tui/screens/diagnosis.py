@@ -18,6 +18,7 @@ from planner.launch.facts import LaunchFacts
 from planner.launch.shares import Shares, shares
 from planner.tui.budget import LOOKS
 from planner.tui.dropped import OpenedLog
+from planner.tui.screens.help import Help
 from planner.tui.show import DIM, columns, plain
 from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.verdict import paint
@@ -26,11 +27,19 @@ from planner.tui.widgets.verdict import paint
 class DiagnosisScreen(Screen[LaunchFacts | None]):
     """Gives back the launch that is to be opened as a plan, or None."""
 
+    KEYS: ClassVar[Help] = {
+        "Diagnosis": {
+            "enter": "open the launch as a plan",
+            "← →": "another start, where the log holds several",
+            "pgup pgdn": "scroll",
+            "escape": "back",
+        }
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "back"),
-        Binding("enter", "open", "open as a plan"),
-        Binding("left", "turn(-1)", "start before", show=False),
-        Binding("right", "turn(1)", "next start", show=False),
+        Binding("escape", "dismiss(None)", "back", tooltip="Back to the plan"),
+        Binding("enter", "open", "open as a plan", tooltip="Open the launch as a plan"),
+        Binding("left", "turn(-1)", "start before", tooltip="The start before"),
+        Binding("right", "turn(1)", "next start", tooltip="The next start"),
         Binding("pagedown", "scroll_by(1)", "scroll", show=False),
         Binding("pageup", "scroll_by(-1)", "scroll back", show=False),
     ]
@@ -69,6 +78,10 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
     @property
     def _facts(self) -> LaunchFacts:
         return self._log.launches[self._at]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """One start has none beside it."""
+        return action != "turn" or len(self._log.launches) > 1
 
     def action_turn(self, by: int) -> None:
         """Another start in the same log."""

@@ -1,7 +1,8 @@
-"""All keys, on one page."""
+"""All keys of a screen, on one page."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -13,31 +14,19 @@ from textual.widgets import Static
 
 from planner.tui.show import DIM, columns
 
-_KEYS: Final = (
-    ("Knobs", None),
-    ("↑ ↓  tab", "go to another knob"),
-    ("← →  - +", "turn it one step"),
-    ("enter", "write a value, or open a list; a digit begins to write"),
-    ("g  m", "pick the GPU, the model"),
-    ("u  U", "undo, redo (also ctrl+z, ctrl+y)"),
-    ("Plan", None),
-    ("f", "apply the first change that makes it start"),
-    ("d", "use the drafts that pay most for sure (tab Speculation)"),
-    ("c  e  ctrl+e", "copy the command, show it in the next format, save it"),
-    ("v  w", "the next tab; why: findings, and every term with its source"),
-    ("pgup pgdn", "scroll"),
-    ("r", "recommend: every model worth running on this hardware"),
-    ("x", "validate: run it on this machine for a moment, and see whether the plan was right"),
-    ("p", "paste a vllm serve command; a paste anywhere opens it too, and logs and files"),
-    ("Files", None),
-    ("ctrl+s", "save the plan as YAML"),
-    ("ctrl+o", "open a plan, or a log of vLLM as a diagnosis"),
-    ("Anywhere", None),
-    ("t", "light or dark"),
-    ("ctrl+p", "command palette"),
-    ("escape", "close, or stop what is being opened"),
-    ("?  q", "this page, quit"),
-)
+# Keys, and what they do, under a title each. A screen names its own in `KEYS`.
+Help = dict[str, dict[str, str]]
+
+_EVERYWHERE: Final[Help] = {
+    "Everywhere": {
+        "paste, drop": "a vllm serve command opens as a plan, a log as a diagnosis, a plan file "
+        "as what it holds; a path to one does too",
+        "t": "light or dark",
+        "ctrl+p": "command palette: everything that can be done here, by name",
+        "?": "this page",
+        "q": "quit; a validation that runs is ended first",
+    }
+}
 _NOTE: Final = (
     "Bands [low-high] should hold nine of ten cases. exact: the same bytes as vLLM's own classes; "
     "calibrated: fitted to real launches; estimated: no data of this kind; measured: read from "
@@ -52,16 +41,35 @@ class HelpScreen(ModalScreen[None]):
         ("escape,q,question_mark,enter", "dismiss(None)", "close")
     ]
 
+    def __init__(self, help: Help) -> None:
+        super().__init__()
+        self._help = help
+
     def compose(self) -> ComposeResult:
         """A table of keys."""
-        lines = []
-        for keys, what in _KEYS:
-            if what is None:
-                lines.append((("", ""), (keys, "bold $text-primary")))
-            else:
-                lines.append(((keys, "bold"), (what, "")))
         with VerticalScroll(classes="dialog", id="help") as dialog:
             dialog.border_title = "Keys"
-            dialog.border_subtitle = "escape closes"
-            yield Static(columns(lines))
+            dialog.border_subtitle = "↑ ↓ scroll · escape closes"
+            yield Static(id="keys")
             yield Static(Content.assemble(("\n" + _NOTE, DIM)))
+
+    def on_mount(self) -> None:
+        """Write them for the width there is."""
+        self.call_after_refresh(self._write)
+
+    def on_resize(self) -> None:
+        """Write them for the new width."""
+        self.call_after_refresh(self._write)
+
+    def _write(self) -> None:
+        table = self.query_one("#keys", Static)
+        lines = list(rows({**self._help, **_EVERYWHERE}))
+        table.update(columns(lines, width=table.content_size.width))
+
+
+def rows(help: Help) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Keys with what they do, below their titles."""
+    for title, keys in help.items():
+        yield ("", ""), (title, "bold $text-primary")
+        for key, what in keys.items():
+            yield (key, "bold"), (what, "")

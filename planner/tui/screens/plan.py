@@ -19,12 +19,14 @@ from hardware_db import HardwareError
 from planner.diagnosis.remedies import Remedy
 from planner.errors import PlanError
 from planner.findings import Finding
+from planner.memory.verdict import Answer
 from planner.settings import Settings
 from planner.tui.background import in_background
 from planner.tui.history import History
 from planner.tui.library import Library
 from planner.tui.outcome import Outcome, judge, mend
 from planner.tui.remedy import remedied, speculating
+from planner.tui.screens.help import Help
 from planner.tui.session import keep
 from planner.tui.show import DIM, plain
 from planner.tui.widgets.command import CommandPanel
@@ -40,23 +42,49 @@ _SETTLES: Final = 0.1  # seconds without a change before what takes longer than 
 class PlanScreen(Screen[None]):
     """Every change is planned at once; the Hub, remedies and sweeps answer from workers."""
 
+    KEYS: ClassVar[Help] = {
+        "Knobs": {
+            "↑ ↓  tab": "go to another knob",
+            "← →  - +": "turn it one step",
+            "enter": "write a value, or open a list; a digit begins to write",
+            "g  m": "pick the GPU, the model",
+            "u  U": "undo, redo (also ctrl+z, ctrl+y)",
+            "escape": "stop writing, or stop waiting for a model that is being opened",
+        },
+        "Plan": {
+            "f": "apply the first change that makes it start",
+            "d": "use the drafts that pay most for sure (tab Speculation)",
+            "c  e  ctrl+e": "copy the command, show it in the next format, save it",
+            "v  w": "the next tab; why: findings, and every term with its source",
+            "pgup pgdn": "scroll",
+            "r": "recommend: every model worth running on this hardware",
+            "x": "validate: run it here for a moment, and see whether the plan was right",
+            "p": "write or paste a command",
+        },
+        "Files": {
+            "ctrl+s": "save the plan as YAML",
+            "ctrl+o": "open a plan, or a log of vLLM as a diagnosis",
+        },
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "pick('gpu')", "GPU"),
-        Binding("m", "pick('model')", "model"),
-        Binding("f", "fix", "fix"),
-        Binding("d", "draft", "drafts", show=False),
-        Binding("c", "copy", "copy"),
-        Binding("e", "format", "format", show=False),
-        Binding("ctrl+e", "app.export", "export", show=False),
-        Binding("r", "recommend", "rank"),
-        Binding("x", "validate", "validate"),
-        Binding("u,ctrl+z", "undo", "undo", show=False),
-        Binding("U,ctrl+y", "redo", "redo", show=False),
-        Binding("p", "app.paste", "paste", show=False),
-        Binding("ctrl+s", "app.save", "save"),
-        Binding("ctrl+o", "app.load", "open", show=False),
-        Binding("v", "next_tab", "view", show=False),
-        Binding("w", "tab('why')", "why", show=False),
+        Binding("g", "pick('gpu')", "GPU", tooltip="Pick the GPU"),
+        Binding("m", "pick('model')", "model", tooltip="Pick the model"),
+        Binding("f", "fix", "fix", tooltip="Fix: apply the first change that makes it start"),
+        Binding("c", "copy", "copy", tooltip="Copy the command"),
+        Binding(
+            "r", "recommend", "rank", tooltip="Rank every model worth running on this hardware"
+        ),
+        Binding("x", "validate", "validate", tooltip="Validate: run the plan on this machine"),
+        Binding("ctrl+s", "app.save", "save", tooltip="Save the plan"),
+        Binding("v", "next_tab", "view", tooltip="Show the next tab"),
+        Binding("u,ctrl+z", "undo", "undo", tooltip="Undo"),
+        Binding("p", "app.paste", "paste", tooltip="Paste a command"),
+        Binding("w", "tab('why')", "why", tooltip="Why: findings and terms of the budget"),
+        Binding("d", "draft", "drafts", tooltip="Use the drafts that pay most for sure"),
+        Binding("e", "format", "format", tooltip="Show the command in the next format"),
+        Binding("ctrl+o", "app.load", "open", tooltip="Open a plan or a log"),
+        Binding("ctrl+e", "app.export", "save the command", tooltip="Save the command"),
+        Binding("U,ctrl+y", "redo", "redo", tooltip="Redo"),
         Binding("pagedown", "scroll_by(1)", "scroll", show=False),
         Binding("pageup", "scroll_by(-1)", "scroll back", show=False),
         Binding("escape", "stop", "stop", show=False),
@@ -273,7 +301,10 @@ class PlanScreen(Screen[None]):
             self.notify("There is no command to copy", severity="warning")
             return
         self.app.copy_to_clipboard(text)
-        self.notify("Copied")
+        if self.outcome.answer is Answer.NO:
+            self.notify("Copied; as it is, vLLM would refuse it", severity="warning")
+        else:
+            self.notify("Copied")
 
     def action_format(self) -> None:
         """Show the command in the next format."""

@@ -19,16 +19,17 @@ from planner.errors import PlanError
 from planner.recommendation.rank import Choice, Recommendation, recommend
 from planner.settings import Settings
 from planner.tui.background import in_background
-from planner.tui.ranking import COLUMNS, Filters, ordered
+from planner.tui.ranking import COLUMNS, Column, Filters, ordered
 from planner.tui.screens.compare import CompareScreen
+from planner.tui.screens.help import Help
 from planner.tui.show import DIM, plain, shorten
 from planner.tui.widgets.key_line import KeyLine
 from planner.workload import USE_CASES
 
 _MOST: Final = 200
-_ROOMY: Final = 110  # columns from which on names are whole and numbers have bands
-_NAME: Final = 28
-_BESIDE_NAME: Final = 76  # columns that the others take then
+# Columns of the terminal, how many of the table's are shown from there on, and how many columns of
+# the terminal those beside the name take. From the second on numbers have bands.
+_WIDTHS: Final = ((0, 7, 52), (110, 8, 77), (150, 11, 112))
 _MOST_COMPARED: Final = 3
 # Name of a filter, what stands before it, what may be written.
 _FILTERS: Final = (
@@ -41,16 +42,28 @@ _FILTERS: Final = (
 class RecommendScreen(Screen[Settings | None]):
     """Gives back the settings of the row that was chosen, or None."""
 
+    KEYS: ClassVar[Help] = {
+        "Ranking": {
+            "↑ ↓ pgup pgdn": "go to another model",
+            "enter": "open it as a plan",
+            "u  U": "rank for the next use case, or the one before",
+            "/": "write into the filters: tab goes to the next, enter ranks, escape goes back",
+            "o  O": "order by the next column; the other way round",
+            "space": "mark the row, or take its mark away",
+            "c": "put two or three marked rows side by side; with one mark, that and this row",
+            "escape": "stop ranking, and back to the plan",
+        }
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "back"),
-        Binding("enter", "choose", "open"),
-        Binding("u", "next(1)", "use"),
-        Binding("U", "next(-1)", "use case before", show=False),
-        Binding("slash", "filter", "filter", key_display="/"),
-        Binding("o", "sort", "order"),
-        Binding("O", "reverse", "reversed", show=False),
-        Binding("space", "mark", "mark", key_display="␣"),
-        Binding("c", "compare", "compare"),
+        Binding("escape", "close", "back", tooltip="Back to the plan"),
+        Binding("enter", "choose", "open", tooltip="Open this model as a plan"),
+        Binding("slash", "filter", "filter", tooltip="Filter the ranking", key_display="/"),
+        Binding("u", "next(1)", "use case", tooltip="Rank for the next use case"),
+        Binding("space", "mark", "mark", tooltip="Mark this row for a comparison"),
+        Binding("c", "compare", "compare", tooltip="Compare the marked rows"),
+        Binding("o", "sort", "order", tooltip="Order by the next column"),
+        Binding("O", "reverse", "reversed", tooltip="Reverse the order"),
+        Binding("U", "next(-1)", "use case before", tooltip="Rank for the use case before"),
     ]
 
     def __init__(self, settings: Settings, rig: Rig) -> None:
@@ -139,25 +152,26 @@ class RecommendScreen(Screen[Settings | None]):
 
     def _fill(self) -> None:
         """The rows in their order, as wide as there is room."""
-        table, roomy = self._table, self.size.width >= _ROOMY
+        table, width = self._table, self.size.width
+        _, many, beside = [each for each in _WIDTHS if each[0] <= width][-1]
+        shown, roomy = COLUMNS[:many], many > _WIDTHS[0][1]
         at = table.cursor_row
         column = COLUMNS[self._sorted_by] if self._sorted_by is not None else None
         choices = self._found.choices if self._found is not None else ()
         self._rows = ordered(choices, column, backwards=self._backwards)
         table.clear(columns=True)
-        for index, each in enumerate(COLUMNS if roomy else COLUMNS[:-1]):
+        for index, each in enumerate(shown):
             arrow = " ↓" if index == self._sorted_by else ""
-            table.add_column(f"{each.name}{arrow}", key=each.name)
-        room = self.size.width - _BESIDE_NAME if roomy else _NAME
+            table.add_column(_cell(each, f"{each.name}{arrow}"), key=each.name)
         tier = 0
         for choice in self._rows:
-            cells = [each.text(choice, roomy) for each in COLUMNS[: len(table.columns)]]
+            cells = [each.text(choice, roomy) for each in shown]
+            mark = "● " if choice.model_id in self._marked else ""
             name = cells[1] if roomy else cells[1].rpartition("/")[2]
-            cells[1] = ("● " if choice.model_id in self._marked else "") + shorten(name, room)
-            shows_tier = column is not None or choice.tier != tier
-            cells[0] = f"{cells[0]:>4}" if shows_tier else ""
-            styles = ("", "bold", *[""] * len(cells))
-            table.add_row(*(Text(plain(c), style=s) for c, s in zip(cells, styles, strict=False)))
+            cells[1] = mark + shorten(name, width - beside - len(mark))
+            if column is None and choice.tier == tier:
+                cells[0] = ""
+            table.add_row(*map(_cell, shown, cells))
             tier = choice.tier
         table.move_cursor(row=at)
 
@@ -289,3 +303,8 @@ class RecommendScreen(Screen[Settings | None]):
                 (plain(changed), DIM),
             )
         )
+
+
+def _cell(column: Column, text: str) -> Text:
+    style = "bold" if column.name == "model" else ""
+    return Text(plain(text), style=style, justify="right" if column.is_number else "left")

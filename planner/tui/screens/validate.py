@@ -24,6 +24,7 @@ from planner.launch.preflight import Preflight, gpu_of_launch, prepare
 from planner.launch.progress import Cancelled, Logged, Reached
 from planner.report.validation import ValidationReport
 from planner.tui.background import in_background
+from planner.tui.screens.help import Help
 from planner.tui.show import DIM, plain
 from planner.tui.validation_run import ValidationRun
 from planner.tui.widgets.course import CourseCard
@@ -51,10 +52,19 @@ class State(Enum):
 class ValidateScreen(Screen[None]):
     """Runs in a thread; Escape ends it at any time, and nothing of the server is left."""
 
+    KEYS: ClassVar[Help] = {
+        "Validation": {
+            "s": "start it, or start it once more",
+            "escape": "stop what runs, nothing of the server is left; else back to the plan",
+            "l": "show or hide the server's log",
+            "↑ ↓ enter": "show a past validation",
+        }
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "start", "start"),
-        Binding("escape", "stop", "stop, back"),
-        Binding("l", "log", "log"),
+        Binding("s", "start", "start", tooltip="Start the validation"),
+        Binding("escape", "stop", "stop", tooltip="Stop what runs"),
+        Binding("escape", "leave", "back", tooltip="Back to the plan"),
+        Binding("l", "log", "log", tooltip="Show or hide the log"),
     ]
 
     def __init__(self, command: str, model: str, gpu: str) -> None:
@@ -140,12 +150,23 @@ class ValidateScreen(Screen[None]):
 
     # -- while it runs -------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """What can be done in this state."""
+        match action:
+            case "start":
+                return self._state in (State.READY, State.DONE)
+            case "stop":
+                return self.running
+            case "leave":
+                return not self.running
+            case "log":  # elsewhere it is in sight
+                return self._state is State.DONE and self.has_class("-narrow")
+        return True
+
     def action_start(self) -> None:
         """Start the launch, or start it once more."""
         preflight = self._preflight
-        if preflight is None or self._state not in (State.READY, State.DONE):
-            self.notify("Nothing to start", severity="warning")
-            return
+        assert preflight is not None
         assert preflight.check.memory is not None
         self._run = ValidationRun(preflight)
         self._began, self._reached = monotonic(), "starting"
@@ -205,12 +226,14 @@ class ValidateScreen(Screen[None]):
             await in_background(lambda: run.wait(_LAST_SECONDS))
 
     def action_stop(self) -> None:
-        """End what runs; else go back."""
-        if self._run is None:
-            self.dismiss(None)
-        elif not self._run.is_ending:
+        """End what runs."""
+        if self._run is not None and not self._run.is_ending:
             self._run.cancel()
             self._look()
+
+    def action_leave(self) -> None:
+        """Back to the plan."""
+        self.dismiss(None)
 
     @property
     def running(self) -> bool:
@@ -256,6 +279,7 @@ class ValidateScreen(Screen[None]):
             self.set_class(each is state, f"-{each.value}")
         self.set_class(bool(self._past), "-with-past")
         self.set_class(False, "-with-outcome", "-with-log")
+        self.query_one(KeyLine).rewrite()
 
     def _say(self, sign: str, words: str, text: str, answer: str | None = None) -> None:
         line = self.query_one("#verdict", Static)

@@ -9,6 +9,7 @@ from textual.content import Content
 from planner.command.exports import FORMATS, export
 from planner.command.render import Command
 from planner.errors import PlanError
+from planner.memory.verdict import Answer
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain
 from planner.tui.widgets.panel import Panel
@@ -48,9 +49,10 @@ class CommandPanel(Panel):
         if command is None:
             self.update(Content.assemble((plain(outcome.no_command), DIM)))
             return
-        self.update(
-            Content("\n").join([_formats(self.format), self._body(outcome, command, width)])
-        )
+        lines = [_formats(self.format), self._body(outcome, command, width)]
+        if outcome.answer is Answer.NO:
+            lines.insert(0, Content.assemble(("✘ it does not start as it is", "$text-error")))
+        self.update(Content("\n").join(lines))
 
     def _body(self, outcome: Outcome, command: Command, width: int) -> Content:
         if self.format == _SHELL:
@@ -72,7 +74,7 @@ def _formats(shown: str) -> Content:
     """The keys, and the formats with the one that is shown."""
     keys = (" c ", "bold reverse"), " copy  ", (" ^e ", "bold reverse"), " save  "
     names = [(f"[{each}] ", "bold") if each == shown else (f"{each} ", DIM) for each in _FORMATS]
-    return Content.assemble(*keys, (" e ", "bold reverse"), " ", *names, "\n")
+    return Content.assemble(*keys, (" e ", "bold reverse"), " format\n", *names)
 
 
 def _lines(command: Command, width: int) -> Content:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from textual.content import Content
@@ -14,6 +15,7 @@ from planner.launch.progress import Asking, Event, InUse, Reached
 from planner.memory.plan import MemoryPlan
 from planner.tui.show import DIM, plain
 
+_NARROWEST: Final = 8  # columns of a bar
 _SHOWN: Final = tuple(each for each in Milestone if each is not Milestone.STOPPED)
 
 
@@ -23,7 +25,8 @@ class CourseCard(Static):
     BORDER_TITLE = "Course"
 
     _memory: MemoryPlan | None = None
-    _total: float = 0.0
+    _ranks = 1
+    _total: float = 0.0  # of a GPU
     _asked: float = 0.0
     _in_use: InUse | None = None
     _peak: int = 0
@@ -31,9 +34,10 @@ class CourseCard(Static):
     def begin(self, memory: MemoryPlan) -> None:
         """A launch of this plan begins."""
         self._memory = memory
-        ranks = 1 if memory.device.platform is Platform.CPU else memory.config.given.world_size
-        self._total = memory.device_total.value * ranks
-        self._asked = memory.requested.value * ranks
+        self._ranks = memory.config.given.world_size
+        if memory.device.platform is Platform.CPU:
+            self._ranks = 1
+        self._total, self._asked = memory.device_total.value, memory.requested.value
         self._passed: dict[Milestone, float] = {}
         self._asking = ""
         self._in_use, self._peak = None, 0
@@ -65,7 +69,7 @@ class CourseCard(Static):
         if self._asking:
             lines.append(Content.assemble((plain(self._asking), DIM)))
         if self._in_use is not None:
-            lines.append(self._gauge(self._in_use, width))
+            lines += self._gauges(self._in_use, width)
         self.update(Content("\n").join(lines))
 
     def _milestones(self, width: int) -> Content:
@@ -87,18 +91,28 @@ class CourseCard(Static):
             used += len(text) + (2 if used else 0)
         return Content("\n").join([*lines, line])
 
-    def _gauge(self, now: InUse, width: int) -> Content:
-        """A bar of the memory in use, with the plan's share marked."""
-        scale = width / max(self._total, now.memory, 1.0)
-        full = min(width, max(1, round(now.memory * scale)))
-        mark = min(width, max(1, round(self._asked * scale)))
-        cells = ["█" if column < full else "·" for column in range(width)]
-        cells[mark - 1] = "┃"
+    def _gauges(self, now: InUse, width: int) -> Iterator[Content]:
+        """What is in use, and a bar for each GPU with the plan's share marked."""
         watts = "" if now.watts is None else f", {now.watts:.0f} W"
-        return Content.assemble(
+        each = " of each" if self._ranks > 1 else ""
+        yield Content.assemble(
             (f"{gib(now.memory)} GiB in use", "bold"),
-            f" of {gib(self._total)}, {gib(self._peak)} at most{watts}; ",
+            f", {gib(self._peak)} at most{watts}; ",
             ("┃", "bold"),
-            f" asked for: {gib(self._asked)}\n",
-            ("".join(cells), "$primary"),
+            f" asked for: {gib(self._asked)}{each}",
         )
+        for gpu in now.gpus:
+            yield self._gauge(f"GPU {gpu.index} ", gpu.used, gpu.total, self._asked, width)
+        if not now.gpus:
+            total, asked = self._total * self._ranks, self._asked * self._ranks
+            yield self._gauge("", now.memory, total, asked, width)
+
+    def _gauge(self, name: str, used: int, total: float, asked: float, width: int) -> Content:
+        text = f" {gib(used):>6} of {gib(total)} GiB"
+        room = max(_NARROWEST, width - len(name) - len(text))
+        scale = room / max(total, used, 1.0)
+        full = min(room, max(1, round(used * scale)))
+        mark = min(room, max(1, round(asked * scale)))
+        cells = ["█" if column < full else "·" for column in range(room)]
+        cells[mark - 1] = "┃"
+        return Content.assemble(name, ("".join(cells), "$primary"), text)

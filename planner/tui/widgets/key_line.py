@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from textual.binding import Binding
 from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
+from planner.tui.keys import called, usable
+
 
 class KeyLine(Static):
-    """Written once: unlike a Footer it does not change with what has the focus."""
+    """Unlike a Footer it does not change with what has the focus."""
 
     DEFAULT_CSS = """
     KeyLine {
@@ -26,17 +29,27 @@ class KeyLine(Static):
     """
 
     def on_mount(self) -> None:
-        """Write the keys of the screen and of the app."""
-        pieces: list[Content] = []
-        for node, binding, *_ in self.screen.active_bindings.values():
-            if not binding.show or binding.system:
-                continue
-            name = binding.action.partition("(")[0]
-            where = "app" if node is self.app else "screen"
-            action = binding.action if "." in name else f"{where}.{binding.action}"
-            key = Content.assemble(
-                (f" {self.app.get_key_display(binding)}", "bold"),
-                f" {binding.description} ",
-            )
-            pieces.append(key.stylize(Style.from_meta({"@click": action})))
-        self.update(Content.assemble(*pieces))
+        """Write the keys."""
+        self.rewrite()
+
+    def on_resize(self) -> None:
+        """Write as many as there is room for."""
+        self.rewrite()
+
+    def rewrite(self) -> None:
+        """The screen's keys, the most important first, as far as they fit; those of the app."""
+        always = [self._piece(each, "app") for each in usable(self.app)]
+        width = self.size.width or self.app.size.width
+        room = width - sum(piece.cell_length for piece in always)
+        shown: list[Content] = []
+        for piece in (self._piece(each, "screen") for each in usable(self.screen)):
+            room -= piece.cell_length
+            if room < 0:
+                break
+            shown.append(piece)
+        self.update(Content.assemble(*shown, *always))
+
+    def _piece(self, binding: Binding, where: str) -> Content:
+        key = (f" {self.app.get_key_display(binding)}", "bold")
+        piece = Content.assemble(key, f" {binding.description} ")
+        return piece.stylize(Style.from_meta({"@click": called(binding, where)}))

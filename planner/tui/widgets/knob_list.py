@@ -18,6 +18,7 @@ from planner.tui.knob import Knob, turn
 from planner.tui.knobs import groups
 from planner.tui.outcome import Outcome
 from planner.tui.screens.picker import Picker
+from planner.tui.widgets.aside import KeysCard, ShortCommand
 from planner.tui.widgets.knob_row import KnobRow
 
 # What a person may have written wrongly.
@@ -25,7 +26,10 @@ WRONG_INPUT: Final = (HardwareError, CardError, PlanError, OSError, ValueError)
 
 
 class KnobList(ScrollableContainer, can_focus=False):
-    """The left side of the plan screen: it turns settings into others."""
+    """The left side of the plan screen: it turns settings into others.
+
+    Below the knobs stands what there is room for.
+    """
 
     class Changed(Message):
         """A knob has other settings now."""
@@ -53,12 +57,16 @@ class KnobList(ScrollableContainer, can_focus=False):
                 group.border_title = title
                 for knob in knobs:
                     yield KnobRow(knob)
+        yield ShortCommand(classes="card", id="aside-command")
+        yield KeysCard(classes="card", id="aside-keys")
 
     def show(self, settings: Settings, outcome: Outcome | None) -> None:
         """Show these settings, and what vLLM makes of them if that is known."""
         self._settings, self._outcome = settings, outcome
         for row in self.query(KnobRow):
             row.show(settings, outcome)
+        if outcome is not None:
+            self.query_one(ShortCommand).show(outcome)
 
     def pick(self, key: str) -> None:
         """Open the list of a knob by its name."""

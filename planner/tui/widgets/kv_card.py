@@ -23,6 +23,10 @@ class KvCard(Panel):
             self.update(Content.assemble((why, DIM)))
             return
         self.border_title = f"KV cache, {memory.kv_tokens.basis.label}"
+        if memory.kv_cache.num_blocks <= 0:
+            none = ("0", "bold"), (" tokens: what else is needed leaves no room", DIM)
+            self.update(Content.assemble(*none))
+            return
         tokens, held = memory.kv_tokens, memory.max_concurrency
         load = outcome.settings.workload.total_tokens
         band = "" if held.low == held.high else f" [{held.low:.1f}-{held.high:.1f}]"

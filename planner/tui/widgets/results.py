@@ -14,6 +14,7 @@ from planner.tui.outcome import Outcome
 from planner.tui.widgets.capacity import CapacityPanel
 from planner.tui.widgets.command import CommandPanel
 from planner.tui.widgets.kv_card import KvCard
+from planner.tui.widgets.nothing import Nothing
 from planner.tui.widgets.panel import Panel
 from planner.tui.widgets.speculation_panel import SpeculationPanel
 from planner.tui.widgets.speed_card import SpeedCard
@@ -49,6 +50,7 @@ class Results(ScrollableContainer, can_focus=False):
             yield SpeculationPanel(classes="card tab", id="tab-speculation")
             yield CommandPanel(classes="card tab", id="tab-command")
         yield WhyPanel(classes="card tab", id="tab-why")
+        yield Nothing(classes="card", id="nothing")
 
     def show(self, outcome: Outcome) -> None:
         """Show an outcome in every panel."""

@@ -8,8 +8,8 @@ from textual.content import Content
 
 from planner.cli.format import gib
 from planner.errors import PlanError
+from planner.memory.verdict import Answer
 from planner.quantity import Quantity
-from planner.speed.speculation_choice import SpeculationChoice, choose_speculation
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain, shorten
 from planner.tui.widgets.study import Study
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # imported once an answer is asked for
     from planner.speed.speculative_option import SpeculativeOption
 
 _ROOMY: Final = 100  # columns from which on gains are shown for several batches
-_BESIDE_NAME: Final = 50  # columns of the others; of those for batches
+_BESIDE_NAME: Final = 53  # columns of the others; of those for batches
 _OF_A_BATCH: Final = 7
 _SHORTEST: Final = 12
 
@@ -32,9 +32,10 @@ class SpeculationPanel(Study["SpeculationChoice"]):
     def ask(self, outcome: Outcome) -> SpeculationChoice:
         """Judge every method."""
         from planner.speed.acceptance import task_of
+        from planner.speed.speculation_choice import choose_speculation
 
-        if outcome.memory is None:
-            raise PlanError(outcome.no_speed)
+        if outcome.memory is None or outcome.answer is Answer.NO:
+            raise PlanError("it does not start: drafts would only take more memory")
         settings = outcome.settings
         return choose_speculation(
             outcome.memory, settings.workload, task=task_of(settings.use_case)
@@ -52,7 +53,7 @@ class SpeculationPanel(Study["SpeculationChoice"]):
         batches = [batch for batch, _, _ in answer.options[0].gains] if width >= _ROOMY else []
         heading = ["", "method", "draft", "tok.", "times as fast"]
         heading += [f"at {batch}" for batch in batches]
-        heading += ["even at", "GiB"]
+        heading += ["pays up to", "  GiB"]
         name = max(_SHORTEST, width - _BESIDE_NAME - _OF_A_BATCH * len(batches))
         rows = [tuple((text, DIM) for text in heading)]
         usable = [each for each in answer.options if each.gain is not None]
@@ -84,13 +85,20 @@ def _row(
     return (
         ("▸" if chosen else " ", "bold"),
         (option.kind, style),
-        (plain(shorten(option.draft.model or "-", name)), style),
+        (_name(option.draft.model, name), style),
         (str(option.tokens), ""),
         (_band(option.gain), "bold $text-success" if option.gain.low > 1 else ""),
         *((f"{gain.value:<6.2f}", "") for _, _, gain in option.gains[:batches]),
         (even, ""),
-        (f"{about}{gib(option.draft_bytes)}", ""),
+        (f"{about + gib(option.draft_bytes):>5}", ""),
     )
+
+
+def _name(model: str | None, width: int) -> str:
+    """The draft's repository, without its owner where there is no room for both."""
+    if model is None:
+        return "-"
+    return plain(model if len(model) <= width else shorten(model.rpartition("/")[2], width))
 
 
 def _band(gain: Quantity) -> str:

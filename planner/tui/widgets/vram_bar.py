@@ -8,31 +8,36 @@ from textual.content import Content
 
 from planner.cli.format import gib, gib_band
 from planner.engine.device import Platform
-from planner.memory.plan import MemoryPlan
-from planner.tui.budget import Part, counted
+from planner.memory.budget import Part
+from planner.memory.plan import MemoryPlan, RankMemory
+from planner.tui.budget import LOOKS, listed, spent
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns
 from planner.tui.widgets.panel import Panel
 
 _UNSURE: Final = "╱"  # how far the KV cache may be smaller
-_ROOMY: Final = 96  # columns from which on the legend has bands
-_WIDE: Final = 130  # and two columns
+_WIDE: Final = 130  # columns from which on the legend says all in two columns
+_ROOMY: Final = 74  # and from which on it has bands, where there are lines for it
+_TALL: Final = 34  # lines of the terminal from which on there are
+_THREE: Final = 72  # without, columns for three parts a line
+_MOST_STAGES: Final = 8  # each with a bar of its own
 
 
 class VramBar(Panel):
     """Bar, ruler and legend. What is too large goes beyond the end of the device."""
 
     def draw(self, outcome: Outcome, width: int) -> None:
-        """Show the budget of the tightest GPU."""
+        """Show the budget of the tightest GPU, and how full those of other stages are."""
         memory = outcome.memory
         if memory is None:
             self.border_title = "Memory"
             self.update(Content.assemble(("no budget: vLLM refuses before it loads", DIM)))
             return
         self.border_title = _title(memory)
-        bar = _bar(memory, width)
-        legend = _legend(memory, width) if width >= _ROOMY else _short_legend(memory, width)
-        self.update(Content("\n").join([bar, bar, _ruler(memory, width), legend]))
+        roomy = width >= _ROOMY and self.app.size.height >= _TALL
+        across = 2 if roomy or width < _THREE else 3
+        legend = _legend(memory) if width >= _WIDE else _short_legend(memory, across, roomy)
+        self.update(Content("\n").join([*_bars(memory, width), legend]))
 
 
 def _title(memory: MemoryPlan) -> str:
@@ -40,20 +45,33 @@ def _title(memory: MemoryPlan) -> str:
     if memory.device.platform is Platform.CPU:
         each = "the machine"
     stages = len(memory.ranks)
-    where = f"{each}, tightest of {stages} stages" if stages > 1 else each
+    where = f"{each}, ▸ the tightest of {stages} stages" if stages > 1 else each
     return f"Memory of {where}: {gib(memory.device_total.value)} GiB"
+
+
+def _bars(memory: MemoryPlan, width: int) -> list[Content]:
+    """A bar for each stage, and the ruler below them."""
+    if not 1 < len(memory.ranks) <= _MOST_STAGES:
+        bar = _bar(memory, memory.tightest, _scale(memory, width), width)
+        return [bar, bar, Content.assemble((_ruler(memory, width), DIM))]
+    room = width - 2
+    scale = _scale(memory, room)
+    lines = []
+    for rank in memory.ranks:
+        mark = "▸ " if rank is memory.tightest else "  "
+        lines.append(Content.assemble(mark, _bar(memory, rank, scale, room)))
+    return [*lines, Content.assemble("  ", (_ruler(memory, room), DIM))]
 
 
 def _scale(memory: MemoryPlan, width: int) -> float:
     """Columns of a byte: the bar holds the device, or all that is asked of it if that is more."""
-    asked = sum(max(0.0, part.size.value) for part in counted(memory))
-    return width / max(asked, memory.device_total.value, 1.0)
+    asked = [sum(part.size.value for part in spent(memory, rank)) for rank in memory.ranks]
+    return width / max(*asked, memory.device_total.value, 1.0)
 
 
-def _bar(memory: MemoryPlan, width: int) -> Content:
+def _bar(memory: MemoryPlan, rank: RankMemory, scale: float, width: int) -> Content:
     """Every part that is there gets at least one column."""
-    scale = _scale(memory, width)
-    shown = [part for part in counted(memory) if part.size.value > 0]
+    shown = spent(memory, rank)
     pieces: list[tuple[str, str]] = []
     left, end = width, 0.0
     for index, part in enumerate(shown):
@@ -66,14 +84,14 @@ def _bar(memory: MemoryPlan, width: int) -> Content:
 
 
 def _piece(part: Part, width: int, scale: float) -> list[tuple[str, str]]:
+    pattern, style = LOOKS[part.letter]
     if part.letter != "K":
-        return [(part.letter + part.pattern * (width - 1), part.style)]
+        return [(part.letter + pattern * (width - 1), style)]
     unsure = min(width - 1, round((part.size.value - part.size.low) * scale))
-    sure = width - 1 - unsure
-    return [("K" + _UNSURE * unsure + part.pattern * sure, part.style)]
+    return [("K" + _UNSURE * unsure + pattern * (width - 1 - unsure), style)]
 
 
-def _ruler(memory: MemoryPlan, width: int) -> Content:
+def _ruler(memory: MemoryPlan, width: int) -> str:
     """Where the share that vLLM asks for ends, and where the device does."""
     scale, share = _scale(memory, width), memory.config.gpu_memory_utilization
     device = max(1, min(width, round(memory.device_total.value * scale)))
@@ -92,51 +110,46 @@ def _ruler(memory: MemoryPlan, width: int) -> Content:
     elif len(label) < asked - 2:
         start = asked - 1 - len(label)
         line[start : asked - 1] = list(label)
-    return Content.assemble(("".join(line), DIM))
+    return "".join(line)
 
 
-def _legend(memory: MemoryPlan, width: int) -> Content:
-    """A part a line with its band and basis, in two columns where there is room."""
+def _legend(memory: MemoryPlan) -> Content:
+    """Two parts a line, with band and basis."""
     rows = []
-    for part in counted(memory):
+    for part in listed(memory):
+        pattern, style = LOOKS[part.letter]
         rows.append(
             [
-                (part.letter, f"bold {part.style}"),
-                (part.pattern * 2, part.style),
+                (part.letter, f"bold {style}"),
+                (pattern * 2, style),
                 (part.name, ""),
                 (f"{gib_band(part.size)} GiB", "bold"),
                 (part.size.basis.label, DIM),
             ]
         )
-        if part.letter == "K" and _is_unsure(memory):
-            unsure = [(" ", ""), (_UNSURE * 2, part.style), ("of it unsure", DIM)]
+        if part.letter == "K" and part.size.low < part.size.value:
+            unsure = [(" ", ""), (_UNSURE * 2, style), ("of it unsure", DIM)]
             rows.append([*unsure, ("", ""), ("", "")])
-    if width >= _WIDE:
-        half = (len(rows) + 1) // 2
-        blank = [("", "")] * len(rows[0])
-        right = [*rows[half:], *[blank] * (2 * half - len(rows))]
-        rows = [[*one, ("    ", ""), *two] for one, two in zip(rows[:half], right, strict=True)]
-    return columns(rows)
+    half = (len(rows) + 1) // 2
+    blank = [("", "")] * len(rows[0])
+    right = [*rows[half:], *[blank] * (2 * half - len(rows))]
+    return columns(
+        [[*one, ("    ", ""), *two] for one, two in zip(rows[:half], right, strict=True)]
+    )
 
 
-def _is_unsure(memory: MemoryPlan) -> bool:
-    cache = memory.tightest.kv_cache
-    return cache.value > 0 and cache.low < cache.value
-
-
-def _short_legend(memory: MemoryPlan, width: int) -> Content:
-    """Two or three parts a line."""
-    across = 3 if width >= 72 else 2
+def _short_legend(memory: MemoryPlan, across: int, bands: bool) -> Content:
+    """So many parts a line, in GiB, in the order of the bar."""
     cells = [
         (
-            (f"{part.letter}{part.pattern}", f"bold {part.style}"),
+            (part.letter + LOOKS[part.letter][0], f"bold {LOOKS[part.letter][1]}"),
             (part.name, ""),
-            (gib(part.size.value), "bold"),
+            (gib_band(part.size) if bands else f"{gib(part.size.value):>6}", "bold"),
         )
-        for part in counted(memory)
+        for part in listed(memory)
     ]
-    rows = []
-    for start in range(0, len(cells), across):
-        row = [piece for cell in cells[start : start + across] for piece in cell]
-        rows.append(row)
-    return columns(rows, gap=1 if across == 3 else 2)
+    rows = [
+        [piece for cell in cells[start : start + across] for piece in cell]
+        for start in range(0, len(cells), across)
+    ]
+    return columns(rows, gap=1)

@@ -8,7 +8,8 @@ from textual.content import Content
 
 from planner.cli.format import gib, gib_band
 from planner.findings import Finding, Severity
-from planner.tui.budget import parts
+from planner.memory.budget import budget
+from planner.tui.budget import LOOKS
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain
 from planner.tui.widgets.panel import Panel
@@ -53,12 +54,12 @@ def _terms(outcome: Outcome, width: int) -> Content:
         return Content.assemble(("no budget to explain", DIM))
     rows = [
         (
-            (part.name, f"bold {part.style}"),
+            (part.name, f"bold {LOOKS[part.letter][1]}"),
             (f"{gib_band(part.size)} GiB", ""),
             (part.size.basis.label, ""),
             (plain(part.source), DIM),
         )
-        for part in parts(memory)
+        for part in budget(memory)
     ]
     share = memory.config.gpu_memory_utilization
     total = gib(memory.device_total.value)

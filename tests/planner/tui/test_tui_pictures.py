@@ -1,7 +1,7 @@
 """Pictures of the screens in their states, at three sizes, as somebody looked at them and agreed.
 
-After a change that is meant, or after constants were fitted anew:
-`pytest tests/planner/tui/test_tui_pictures.py --snapshot-update`, and look at what changed.
+After a change that is meant: `pytest tests/planner/tui/test_tui_pictures.py --snapshot-update`, and
+look at what changed. The plans are made with constants of their own: see steady_constants.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from pathlib import Path
 import pytest
 from launch_logs import Said, cuda_log
 from msgspec import Struct
+from msgspec.structs import replace
+from steady_constants import steady_constants  # noqa: F401 (a fixture)
 from test_tui_states import model
 from textual.events import Paste
 from textual.pilot import Pilot
-from tui_driver import SIZES, SMALL, Driver, screen_text
+from tui_driver import SIZES, SMALL, Driver
 
 from hardware_db import find_rig
+from hardware_db.usage import GpuMemory
+from model_cards import UnknownModel
 from planner.command.parse import read_command
 from planner.diagnosis.check import check_command
+from planner.engine_config import SpeculativeConfig
 from planner.launch.explain import explain
 from planner.launch.facts import Failure, FailureKind, Milestone
 from planner.launch.history import PastRun
 from planner.launch.installation import Installation
 from planner.launch.log import read_log
 from planner.launch.preflight import Preflight
-from planner.launch.progress import Event, InUse, Logged, Reached
+from planner.launch.progress import Cancelled, Event, InUse, Logged, Reached
 from planner.launch.terms import Term, Unit
 from planner.quantity import Basis, Quantity
 from planner.report.hardware import RigReport
@@ -39,22 +44,43 @@ from planner.tui.app import VplanApp
 
 Script = Callable[[Driver], Awaitable[None]]
 LOG = cuda_log("0.33.0", Said())
+EAGLE = SpeculativeConfig("eagle3", 4, "AngelSlim/Qwen3-8B_eagle3")
 COMMAND = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
 
 
 class Picture(Struct, frozen=True):
-    """A plan to begin with, keys, what else is done, and the sizes it is drawn at."""
+    """A plan to begin with, keys, what else is done, and the sizes it is drawn at.
+
+    `outcome` is how a validation ends; `online`: a Hub answers, though it knows no model.
+    """
 
     settings: Settings = SMALL
     keys: tuple[str, ...] = ()
     script: Script | None = None
     sizes: tuple[tuple[int, int], ...] = SIZES
+    outcome: str = ""
+    online: bool = False
 
 
-async def drop_log(driver: Driver) -> None:
-    failed = "ValueError: No available memory for the cache blocks."
-    driver.app.post_message(Paste("\n".join([*LOG, LOG[0], LOG[3], failed])))
-    await driver.pilot.pause()
+def dropped(*lines: str) -> Script:
+    """Drop a log on the screen."""
+
+    async def script(driver: Driver) -> None:
+        driver.app.post_message(Paste("\n".join(lines)))
+        await driver.pilot.pause()
+
+    return script
+
+
+async def run(driver: Driver) -> None:
+    """Until it has begun and something is in use."""
+    await driver.until(lambda: "GiB in use" in driver.text("#course"))
+
+
+async def cancel(driver: Driver) -> None:
+    await run(driver)
+    await driver.pilot.press("escape")
+    await driver.until(lambda: "cancelled" in driver.text("#verdict"))
 
 
 def shows(words: str) -> Script:
@@ -66,22 +92,48 @@ def shows(words: str) -> Script:
     return script
 
 
+FAILED = "ValueError: No available memory for the cache blocks."
 MIDDLE = (SIZES[1],)
+TWO_STAGES = model("Qwen/Qwen3-32B-AWQ", "2xrtx-3090", pipeline_parallel_size=2)
+DRAFTED = model("Qwen/Qwen3-8B", "h100-sxm", max_model_len=16384, speculative_config=EAGLE)
+COMPARED = ("r", "space", "down", "space")
+FILTERED = ("r", "slash", *"32k", "tab", *"open", "tab", *"60", "enter")
 PICTURES = {
     "starts": Picture(),
     "does-not-fit": Picture(model("Qwen/Qwen3-32B")),
     "risky": Picture(model("Qwen/Qwen3-8B", max_model_len=32768)),
-    "unknown-model": Picture(model("nobody/nothing")),
-    "offline": Picture(model("nobody/nothing"), ("m", *"qwen3")),
-    "validation-running": Picture(SMALL, ("x", "s"), shows("running")),
-    "validation-passed": Picture(SMALL, ("x", "s"), shows("planned")),
-    "validation-failed": Picture(SMALL, ("x", "s"), shows("failed")),
-    "recommend": Picture(SMALL, ("r",)),
-    "compare": Picture(SMALL, ("r", "space", "down", "space", "c"), sizes=MIDDLE),
-    "diagnosis": Picture(SMALL, (), drop_log, sizes=MIDDLE),
+    "refused": Picture(
+        model("Qwen/Qwen3-8B", "8xrtx-3090", "0.19.1", tensor_parallel_size=3), sizes=MIDDLE
+    ),
+    "unknown-model": Picture(model("Qwen/Qwen3-8"), online=True),
+    "offline": Picture(model("nobody/nothing")),
+    "stages": Picture(TWO_STAGES, sizes=MIDDLE),
+    "drafted": Picture(DRAFTED, sizes=MIDDLE),
+    "picking": Picture(SMALL, ("m", *"qwen3")),
+    "writing": Picture(SMALL, ("down", "down", "down", "9", "x"), sizes=MIDDLE),
+    "speed": Picture(replace(SMALL, concurrency=8), ("v",), sizes=MIDDLE),
     "speculation": Picture(SMALL, ("v", "v"), sizes=MIDDLE),
-    "light": Picture(SMALL, ("t",), sizes=MIDDLE),
-    "help": Picture(SMALL, ("question_mark",), sizes=(SIZES[0],)),
+    "command": Picture(SMALL, ("v", "v", "v"), sizes=MIDDLE),
+    "compose": Picture(SMALL, ("e", "e", "e"), sizes=MIDDLE),
+    "why": Picture(SMALL, ("w",), sizes=SIZES[:2]),
+    "validation-ready": Picture(SMALL, ("x",)),
+    "validation-running": Picture(SMALL, ("x", "s"), run),
+    "validation-passed": Picture(SMALL, ("x", "s"), shows("planned"), outcome="inside"),
+    "validation-failed": Picture(SMALL, ("x", "s"), shows("failed"), outcome="failed"),
+    "validation-cancelled": Picture(SMALL, ("x", "s"), cancel),
+    "recommend": Picture(SMALL, ("r",)),
+    "recommend-filtered": Picture(SMALL, FILTERED),
+    "compare-two": Picture(SMALL, (*COMPARED, "c")),
+    "compare-three": Picture(SMALL, (*COMPARED, "down", "down", "space", "c")),
+    "diagnosis-failed": Picture(SMALL, (), dropped(*LOG, LOG[0], LOG[3], FAILED)),
+    "diagnosis-served": Picture(SMALL, (), dropped(*LOG)),
+    "help": Picture(SMALL, ("question_mark",)),
+    "palette": Picture(SMALL, ("ctrl+p",)),
+    "light": Picture(SMALL, ("t",)),
+    "light-does-not-fit": Picture(model("Qwen/Qwen3-32B"), ("t",), sizes=MIDDLE),
+    "light-recommend": Picture(SMALL, ("t", "r"), sizes=MIDDLE),
+    "light-validation": Picture(SMALL, ("t", "x", "s"), run, sizes=MIDDLE),
+    "light-help": Picture(SMALL, ("t", "question_mark"), sizes=MIDDLE),
 }
 
 
@@ -125,11 +177,17 @@ class Rehearsed:
         self.is_ending = False
         lines = [Logged(line) for line in LOG]
         reached = [Reached(each, 3.0 * each) for each in Milestone if each < Milestone.CACHE]
-        self.told: list[Event] = [*lines, *reached, InUse(17 * 2**30, 210.0)]
+        self.told: list[Event] = [*lines, *reached, self.reading()]
+
+    def reading(self) -> InUse:
+        card = GpuMemory(0, 17 * 2**30, 24564 * 2**20)
+        return InUse(card.used, 210.0, (card,))
 
     async def report(self) -> ValidationReport:
         while self.told or not self.outcome:
             await asyncio.sleep(0.05)
+            if self.is_ending:
+                raise Cancelled("the validation was cancelled")
         await asyncio.sleep(0.3)  # the log has been drawn
         return report(self.outcome)
 
@@ -165,34 +223,43 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rehearsed]]:
     Rehearsed.outcome = ""
 
 
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Hub that has no model at all."""
+
+    def nothing(*_: object) -> object:
+        raise UnknownModel("the Hub has no model of that name")
+
+    monkeypatch.setattr("model_cards.sources.hub.open_online", nothing)
+
+
+@pytest.mark.usefixtures("steady_constants", "hub")
 @pytest.mark.parametrize(
     ("name", "size"),
     [(name, size) for name, each in PICTURES.items() for size in each.sizes],
     ids=lambda value: value if isinstance(value, str) else "x".join(map(str, value)),
 )
 def test_a_screen_looks_as_agreed(
-    name: str, size: tuple[int, int], snap_compare: object, rehearsed: type[Rehearsed]
+    name: str,
+    size: tuple[int, int],
+    snap_compare: object,
+    rehearsed: type[Rehearsed],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     picture = PICTURES[name]
-    rehearsed.outcome = {"validation-passed": "inside", "validation-failed": "failed"}.get(name, "")
-    app = VplanApp(picture.settings, offline=True)
+    rehearsed.outcome = picture.outcome
+    monkeypatch.setattr("model_cards.sources.open.is_offline", lambda: not picture.online)
+    app = VplanApp(picture.settings, offline=not picture.online)
 
     async def prepare(pilot: Pilot[None]) -> None:
         driver = Driver(app, pilot)
         await driver.rest()
         for key in picture.keys:
             await pilot.press(key)
-            if name != "validation-running" or key == "x":
+            if key != "s":
                 await driver.rest()
         if picture.script is not None:
             await picture.script(driver)
-        if name == "validation-running":
-            await driver.until(lambda: "GiB in use" in driver.text("#course"))
-            before = ""
-            while before != (now := screen_text(app)):
-                before = now
-                await pilot.pause(0.3)
-        else:
-            await driver.rest()
+        await driver.still()
 
     assert snap_compare(app, terminal_size=size, run_before=prepare)  # type: ignore[operator]

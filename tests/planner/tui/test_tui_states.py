@@ -122,6 +122,6 @@ def test_a_resized_terminal_is_drawn_anew() -> None:
         await driver.pilot.resize_terminal(200, 60)
         await driver.rest()
         table: DataTable[object] = driver.app.screen.query_one(DataTable)
-        assert len(table.columns) == 8
+        assert len(table.columns) == 11
 
     drive(script, size=(200, 60))

@@ -46,14 +46,21 @@ class Driver:
     async def rest(self) -> None:
         """Wait for what was settling and for every worker, until nothing on the screen changes."""
         await self.pilot.pause(0.12)
-        before = ""
+        before = [""]
         while True:
             await self.until(lambda: all(worker.is_finished for worker in self.app.workers))
             await self.pilot.pause(0.06)
-            now = screen_text(self.app) if self.app.is_running else before
+            now = _lines(self.app) if self.app.is_running else before
             if now == before:
                 return
             before = now
+
+    async def still(self) -> None:
+        """Wait until nothing on the screen changes, whatever still works."""
+        before: list[str] = []
+        while before != (now := _lines(self.app)):
+            before = now
+            await self.pilot.pause(0.3)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until it holds."""
@@ -87,6 +94,11 @@ def screen_text(app: VplanApp) -> str:
     assert len(lines) == height
     assert all(line.cell_length <= width for line in lines)
     return "\n".join(line.text for line in lines)
+
+
+def _lines(app: VplanApp) -> list[str]:
+    """The same, perhaps in the middle of a change of screens."""
+    return [line.text for line in app.screen._compositor.render_strips()]
 
 
 def shown(widget: Static) -> str:
