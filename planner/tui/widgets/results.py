@@ -109,8 +109,7 @@ class Results(ScrollableContainer, can_focus=False):
         tabs = self.query_one(Tabs)
         target = tabs if tabs.region.height else self.query_one(f"#tab-{tabs.active}")
         for area in self._scrolled():
-            top = target.region.y - area.region.y + round(area.scroll_y)
-            area.scroll_to(y=top, animate=False)
+            area.scroll_to_widget(target, top=True, animate=False)
 
     def _scrolled(self) -> list[ScrollableContainer]:
         """What scrolls: this, or all that it is stacked with."""
