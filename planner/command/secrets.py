@@ -13,24 +13,25 @@ SECRET_OPTIONS: Final = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
 STARS: Final = "***"
 
 # Names of variables, options and settings: a count of tokens, a token of a vocabulary and the file
-# that a key is in are none.
+# that a key is in are none. A name has a length, so that a long word takes no longer than to read.
 _NAMED: Final = (
-    r"(?:[\w-]*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)[\w-]*"
-    r"|(?:[\w-]*[_-])?(?:API|ACCESS|AUTH|BEARER|CLIENT|HF|HUB|PRIVATE|REFRESH|SESSION)"
+    r"(?:[\w-]{0,40}(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)[\w-]{0,40}"
+    r"|(?:[\w-]{0,40}[_-])?(?:API|ACCESS|AUTH|BEARER|CLIENT|HF|HUB|PRIVATE|REFRESH|SESSION)"
     r"[_-]?(?:TOKEN|KEY)S?(?:[_-]ID)?|TOKEN)"
 )
 _NAME: Final = re.compile(rf"{_NAMED}|[\w-]*[_-](?:TOKEN|KEY|PASS|PWD)", re.IGNORECASE)
 # Keys of the Hub and of servers like OpenAI's, and what stands before @ in a URL; what is sent in
 # a header, assigned to a variable, or the value of a setting in JSON, in Python's or in both.
 _SHAPES: Final = (
-    r"\bhf_\w{16,}",
-    r"\bsk-[\w-]{16,}",
+    r"(?-i:\bhf_\w{16,}|\bsk-[\w-]{16,})",  # HF_HUB_... are variables
     r"(?P<scheme>\b\w{1,16}:/{1,2})[^\s/'\"]+@",
     r"(?P<bearer>\bBearer\s+)(?!\$)[\w.~+/-]{8,}=*",
-    rf"(?P<assigned>\b{_NAMED}=)(?!['\"]?[$*<])(?:\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s'\",;&)]+)",
+    rf"(?P<assigned>(?<![\w-]){_NAMED}=)(?!['\"]?[$*<])"
+    r"(?:\[[^\]]{0,2000}\]|'[^']*'|\"[^\"]*\"|[^\s'\",;&)]+)",
     rf"(?P<setting>(?P<quote>\\*['\"]){_NAMED}(?P=quote)\s*:\s*)"
-    r"(?:\[[^\]]*\]|(?P<mark>\\+['\"]).*?(?P=mark)|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')",
+    r"(?:\[[^\]]{0,2000}\]|(?P<mark>\\+['\"]).*?(?P=mark)|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')",
 )
+_HINT: Final = re.compile(r"[=:'\"]|hf_|sk-|bearer", re.IGNORECASE)  # in what is of any shape
 _KEPT: Final = ("scheme", "bearer", "assigned", "setting")
 _SHORTEST: Final = 8  # a shorter value is no key, and may be a part of anything
 
@@ -45,14 +46,21 @@ def redacted(text: str) -> str:
 
     Logs and errors of others repeat what they were given.
     """
-    return _pattern().sub(_stars, text)
+    for value in _known():
+        text = text.replace(value, STARS)
+    return _shapes().sub(_stars, text) if _HINT.search(text) is not None else text
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
+def _known() -> list[str]:
+    """Values of variables here, the longest first."""
     values = {value for name, value in os.environ.items() if is_secret(name)}
-    known = sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
-    return re.compile("|".join((*map(re.escape, known), *_SHAPES)), re.IGNORECASE)
+    return sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
+
+
+@cache
+def _shapes() -> re.Pattern[str]:
+    return re.compile("|".join(_SHAPES), re.IGNORECASE)
 
 
 def _stars(found: re.Match[str]) -> str:

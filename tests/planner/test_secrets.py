@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from planner.calibration_store import exported
 from planner.cli.app import run
 from planner.command.exports import FORMATS
 from planner.command.parse import read_command
-from planner.command.secrets import _pattern, is_secret, redacted
+from planner.command.secrets import _known, is_secret, redacted
 from planner.launch.log_arguments import option_words
 from planner.plan_file import read_plan, write_plan
 from planner.settings import Settings
@@ -63,7 +64,7 @@ def vplan(
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    _pattern.cache_clear()
+    _known.cache_clear()
 
     def vplan(*arguments: str) -> Run:
         capsys.readouterr()
@@ -72,7 +73,7 @@ def vplan(
         return Run(status, printed.out, printed.err)
 
     yield vplan
-    _pattern.cache_clear()
+    _known.cache_clear()
 
 
 # Options whose names, or the names inside of whose values, say that they are secret.
@@ -210,6 +211,23 @@ def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> N
 )  # fmt: skip
 def test_what_is_taken_for_a_secret(text: str, shown: str) -> None:
     assert redacted(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 20_000, "-a" * 10_000, "token_" * 4000 + "=", "api_key=[" * 2000, "a:/" * 6000,
+     "'token': '" * 2000, "Qwen3-8B-" * 2000 + ":"],
+    ids=lambda text: text[:9],
+)  # fmt: skip
+def test_a_long_word_takes_no_longer_than_to_read(text: str) -> None:
+    began = time.process_time()
+    redacted(text)
+    assert time.process_time() - began < 0.25
+
+
+def test_variables_of_the_hub_are_no_tokens() -> None:
+    text = "HF_HUB_DISABLE_TELEMETRY: 1, HF_XET_HIGH_PERFORMANCE=1, SK-SOMETHING-LONG-AND-LOUD"
+    assert redacted(text) == text
 
 
 def test_names_of_secrets() -> None:

@@ -12,7 +12,7 @@ from textual.events import Paste
 from tui_driver import SMALL, Driver, copied, drive, screen_text
 
 from model_cards import UnknownModel
-from planner.command.secrets import _pattern
+from planner.command.secrets import _known
 from planner.launch.progress import Asking, Logged
 
 PASTED = (
@@ -26,9 +26,9 @@ Script = Callable[[Driver], Awaitable[None]]
 def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    _pattern.cache_clear()
+    _known.cache_clear()
     yield
-    _pattern.cache_clear()
+    _known.cache_clear()
 
 
 def look(driver: Driver) -> str:
