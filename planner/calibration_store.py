@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -131,7 +132,7 @@ class CalibrationStore:
                     base.execute("ROLLBACK")
                     raise
                 base.execute("COMMIT")
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # of names of columns
             raise StoreError(f"{self.path} cannot be used: {error}") from None
 
     def _connect(self) -> sqlite3.Connection:
@@ -167,6 +168,7 @@ class CalibrationStore:
 def _connected(path: Path) -> sqlite3.Connection:
     """A connection to a file that is whole and of our version."""
     base = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
+    base.text_factory = partial(str, encoding="utf-8", errors="replace")  # SQLite checks no text
     try:
         base.execute("PRAGMA foreign_keys = ON")
         version = base.execute("PRAGMA user_version").fetchone()[0]
@@ -271,7 +273,7 @@ def imported(text: str, source: str) -> list[Run]:
         if content["schema_version"] > _VERSION:
             raise PlanError(f"{source} was written by a newer vplan")
         return [replace(_run(row), source=source) for row in content["runs"]]
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise PlanError(f"{source} is no export of vplan calibration") from None
 
 

@@ -273,7 +273,8 @@ def test_export_and_import() -> None:
     runs = imported(exported([run("a"), run("b", 0.5)]), "other machine")
     assert [each.observations for each in runs] == [run().observations, run("b", 0.5).observations]
     assert {each.source for each in runs} == {"other machine"}
-    for text in ("", "[]", '{"kind": "calibration"}', '{"kind": "x", "schema_version": 1}'):
+    for text in ("", "[]", "[" * 9999, '{"kind": "calibration"}',
+                 '{"kind": "x", "schema_version": 1}'):  # fmt: skip
         with pytest.raises(PlanError, match="no export"):
             imported(text, "file")
 
@@ -304,6 +305,15 @@ def test_the_command(vplan_here: Vplan, tmp_path: Path) -> None:
     assert vplan_here("calibration", "forget").status == 2
     assert vplan_here("calibration", "forget", "--all").status == 0
     assert "corrected" not in vplan_here(*check).out
+
+
+def test_text_that_is_none_in_a_file_that_is_whole(tmp_path: Path) -> None:
+    """SQLite looks at its pages, not at what a text is made of."""
+    path = tmp_path / "calibration.sqlite3"
+    CalibrationStore(path).add([run()])
+    path.write_bytes(path.read_bytes().replace(b"inside", b"ins\x9ade"))
+    (kept,) = CalibrationStore(path).runs()
+    assert kept.verdict == "ins\ufffdde"
 
 
 def test_a_damaged_store_spoils_no_plan(vplan_here: Vplan, tmp_path: Path) -> None:
