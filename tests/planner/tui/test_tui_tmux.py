@@ -90,7 +90,9 @@ def test_it_is_planned_in_a_small_pane_by_keys_alone(terminal: Terminal) -> None
     terminal.press("?")
     terminal.until("Keys")
     terminal.press("Escape")
+    until = time.monotonic() + 20
     while "escape closes" in terminal.text():
+        assert time.monotonic() < until
         time.sleep(0.05)
     terminal.press("u")
     terminal.until("does not start")
