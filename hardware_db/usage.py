@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from msgspec import Struct
@@ -49,12 +48,7 @@ class GpuMeter:
             self._handles = list(self._found())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._open:
             self._open = False
             with suppress(self._nvml.NVMLError):

@@ -123,15 +123,7 @@ def _print_course(facts: LaunchFacts) -> None:
         for milestone, time in facts.milestones
     ]
     say(f"Course: {', '.join(passed)}")
-    times = facts.times
-    parts = {
-        "loading": times.loading,
-        "compilation": times.compilation,
-        "profiling": times.profiling,
-        "graph capture": times.capture,
-        "engine initialization": times.initialization,
-    }
-    told = [f"{name} {seconds(time)}" for name, time in parts.items() if time is not None]
+    told = [f"{name} {seconds(time)}" for name, time in facts.times.told.items()]
     if told:
         say(f"Of which: {', '.join(told)}")
     if facts.failure is None and not facts.is_ready:

@@ -122,6 +122,18 @@ class Times(Struct, frozen=True):
     capture: float | None = None
     initialization: float | None = None
 
+    @property
+    def told(self) -> dict[str, float]:
+        """Those that were said, each by its name in words, in order."""
+        parts = {
+            "loading": self.loading,
+            "compilation": self.compilation,
+            "profiling": self.profiling,
+            "graph capture": self.capture,
+            "engine initialization": self.initialization,
+        }
+        return {name: time for name, time in parts.items() if time is not None}
+
 
 class Served(Struct, frozen=True):
     """Lines about speed: the largest value of each, and how many there were."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import asdict
 from pydantic import Field
 
 from planner.launch.explain import explain
@@ -144,7 +145,6 @@ class LaunchFactsReport(StrictModel):
     @classmethod
     def of(cls, facts: LaunchFacts) -> LaunchFactsReport:
         """From the library's."""
-        times = facts.times
         return cls(
             vllm=facts.release,
             model=facts.model,
@@ -160,13 +160,7 @@ class LaunchFactsReport(StrictModel):
                 MilestoneReport(name=milestone.name.lower(), seconds=seconds)
                 for milestone, seconds in facts.milestones
             ],
-            seconds={
-                "loading": times.loading,
-                "compilation": times.compilation,
-                "profiling": times.profiling,
-                "capture": times.capture,
-                "initialization": times.initialization,
-            },
+            seconds=asdict(facts.times),
             ranks=[RankFactsReport.of(rank) for rank in facts.ranks],
             served=ServedReport.of(facts.served),
             failure=FailureReport.of(facts.failure) if facts.failure is not None else None,

@@ -197,15 +197,7 @@ def _course(facts: LaunchFacts) -> Iterator[Content]:
         for milestone, time in facts.milestones
     ]
     yield columns(rows)
-    times = facts.times
-    parts = {
-        "loading": times.loading,
-        "compilation": times.compilation,
-        "profiling": times.profiling,
-        "graph capture": times.capture,
-        "engine initialization": times.initialization,
-    }
-    told = [f"{name} {seconds(time)}" for name, time in parts.items() if time is not None]
+    told = [f"{name} {seconds(time)}" for name, time in facts.times.told.items()]
     if told:
         yield Content.assemble((f"of which: {', '.join(told)}", DIM))
 
