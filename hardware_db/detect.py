@@ -1,4 +1,4 @@
-"""The rig of this machine, asked through NVML: no CUDA context, no torch."""
+"""The rig of this machine, asked through NVML or AMD's driver: no CUDA context, no torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hardware_db.amdgpu import NAMES, SYS, AmdCard, card_name, read_amd_cards
+from hardware_db.detect_amd import amd_rig
 from hardware_db.errors import NoGpuDetected, quoted
 from hardware_db.gpu import Gpu
 from hardware_db.host import HostMemory, host_memory, runs_under_wsl
@@ -27,14 +29,17 @@ class Machine(Struct, frozen=True):
     """What is asked for the rig; tests put a fake here."""
 
     nvml: Any
-    """The module ``pynvml`` of nvidia-ml-py."""
+    """The module ``pynvml`` of nvidia-ml-py; None where it is not installed."""
     environ: Mapping[str, str]
     host: HostMemory | None
     wsl: bool = False
+    amd: tuple[AmdCard, ...] = ()
+    amd_names: Mapping[int, str] = {}
+    """Of AMD's cards, by index."""
 
 
 def detect_rig(machine: Machine | None = None, visible: str | None = None) -> Rig:
-    """The NVIDIA GPUs of this machine that CUDA would show, as one node.
+    """The GPUs of this machine that CUDA would show, as one node; without any, those of HIP.
 
     ``visible`` is what CUDA_VISIBLE_DEVICES is to be, where it is not what it is now.
 
@@ -44,12 +49,38 @@ def detect_rig(machine: Machine | None = None, visible: str | None = None) -> Ri
     machine = machine or _this_machine()
     if visible is not None:
         environ = {**machine.environ, "CUDA_VISIBLE_DEVICES": visible}
+        environ.pop("HIP_VISIBLE_DEVICES", None)
         machine = replace(machine, environ=environ)
+    if machine.amd and not _has_nvidia(machine.nvml):
+        return amd_rig(machine.amd, machine.amd_names, machine.environ, machine.host)
+    return _nvidia_rig(machine)
+
+
+def _has_nvidia(nvml: Any) -> bool:
+    if nvml is None:
+        return False
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return False
+    try:
+        return bool(nvml.nvmlDeviceGetCount())
+    except nvml.NVMLError:
+        return False
+    finally:
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+def _nvidia_rig(machine: Machine) -> Rig:
     nvml = machine.nvml
+    if nvml is None:
+        raise NoGpuDetected(f"nvidia-ml-py is not installed here; {_ADVICE}")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise NoGpuDetected(f"No NVIDIA driver answers here ({error}); {_ADVICE}") from None
+        what = f"No NVIDIA driver answers here ({error}), and no AMD GPU is seen"
+        raise NoGpuDetected(f"{what}; {_ADVICE}") from None
     try:
         return _detect(machine)
     except nvml.NVMLError as error:
@@ -63,8 +94,10 @@ def _this_machine() -> Machine:
     try:
         import pynvml
     except ImportError:
-        raise NoGpuDetected(f"nvidia-ml-py is not installed here; {_ADVICE}") from None
-    return Machine(pynvml, os.environ, host_memory(), runs_under_wsl())
+        pynvml = None
+    cards = tuple(read_amd_cards(SYS))
+    names = {card.index: name for card in cards if (name := card_name(card, NAMES)) is not None}
+    return Machine(pynvml, os.environ, host_memory(), runs_under_wsl(), cards, names)
 
 
 def _detect(machine: Machine) -> Rig:

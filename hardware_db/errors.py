@@ -23,7 +23,7 @@ class InvalidRig(HardwareError):
 
 
 class NoGpuDetected(HardwareError):
-    """No usable NVIDIA GPU or driver answers on this machine."""
+    """No GPU that vLLM could use, or no driver of one, answers on this machine."""
 
 
 def quoted(text: str, limit: int = 60) -> str:

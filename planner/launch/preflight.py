@@ -81,7 +81,7 @@ def prepare(
 ) -> Preflight:
     """Examine a command and say what will be run.
 
-    `gpu` is "auto", "cpu", or the name of what cannot be detected here (AMD's, Intel's); `launcher`
+    `gpu` is "auto", "cpu", or the name of what may not be detected here (Intel's); `launcher`
     the words that stand in front of vLLM (see `find_installation`); `workload` what the server is
     asked, else what is usual. Raises
     `PlanError` where there is nothing to run, `CardError` for an unknown model, `HardwareError`
@@ -102,7 +102,8 @@ def prepare(
     invocation = read_invocation(words)
     container = installation.container
     visible = container.gpus if container is not None else None
-    visible = invocation.variables.get("CUDA_VISIBLE_DEVICES", visible)
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):  # the latter is AMD's
+        visible = invocation.variables.get(name, visible)
     rig = find_rig("cpu" if installation.is_cpu_build else gpu, visible=visible)
     check = check_command(command, rig)
     settings = read_arguments(invocation.arguments, command.release).settings

@@ -111,8 +111,9 @@ def meter(rig: Rig, pids: Callable[[], Iterable[int]]) -> Iterator[Reading]:
     if rig.smallest.gpu.memory.unified:
         yield _of_the_machine
         return
+    indices = [device.index for device in rig.devices if device.index is not None]
     if rig.smallest.gpu.vendor == "amd":
-        yield lambda: _in_use(amd_usage())
+        yield lambda: _in_use(amd_usage(indices=indices))
         return
     try:
         import pynvml
