@@ -242,6 +242,17 @@ def test_gpus_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_amds_gpus_are_asked_through_sysfs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.launch.usage.amd_usage", lambda: GpuUsage(GIB, 90.0))
-    with meter(find_rig("mi300x"), list) as read:
+    asked: list[list[int]] = []
+
+    def usage(*, indices: list[int]) -> GpuUsage:
+        asked.append(indices)
+        return GpuUsage(GIB, 90.0)
+
+    monkeypatch.setattr("planner.launch.usage.amd_usage", usage)
+    named = find_rig("mi300x")
+    with meter(named, list) as read:
         assert read() == InUse(GIB, 90.0)
+    detected = replace(named, devices=(replace(named.devices[0], index=3),))
+    with meter(detected, list) as read:
+        assert read() == InUse(GIB, 90.0)
+    assert asked == [[], [3]]
