@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from model_cards.dtypes import normalize_dtype
 from model_cards.errors import BadConfig
@@ -19,6 +19,7 @@ MAX_CONFIG_BYTES: Final = 64 * 2**20
 # Objects and lists of a JSON text: each takes a hundred times the bytes that spell it.
 _MOST_CONTAINERS: Final = 2_000_000
 _LARGEST: Final = 2**40  # no dimension of a network comes near; keeps arithmetic sane
+_LARGEST_TOTAL: Final = 2**60  # bytes or elements of a checkpoint: a million of today's largest
 _MOST_LAYERS: Final = 1000
 # How keys end that count layers and what else is built one by one.
 _LAYER_COUNTS: Final = (
@@ -34,6 +35,11 @@ def shorten(value: object, limit: int = 60) -> str:
     except RecursionError:  # nested almost as deep as the JSON parser allows
         text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def is_total(value: object) -> TypeGuard[int]:
+    """Whether a value that was read can be the bytes or elements of a checkpoint, or of a part."""
+    return type(value) is int and 0 <= value < _LARGEST_TOTAL
 
 
 def parse_json_object(text: bytes | str, where: str) -> dict[str, Any]:
@@ -114,6 +120,17 @@ class Config:
     def optional_integer(self, key: str, *, minimum: int = 1) -> int | None:
         """Like `integer`, None if absent."""
         return self.integer(key, minimum=minimum) if key in self else None
+
+    def optional_total(self, key: str) -> int | None:
+        """A total of a checkpoint, which may be larger than any dimension; None if absent."""
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not is_total(value):
+            raise self.fail(key, "a whole number that a checkpoint can come to")
+        return value
 
     def number(self, key: str, default: float | None = None) -> float:
         """A finite number above zero (each is a ratio); `default` if absent."""

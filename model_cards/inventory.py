@@ -13,6 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from model_cards.config import is_total
+
 # Bits of one element by safetensors dtype name.
 BITS: Final = {
     "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "BF16": 16, "F16": 16,
@@ -22,6 +24,9 @@ BITS: Final = {
 # Dtypes whose elements are the model's parameters, one for one, neither packed nor scaled.
 PLAIN: Final = frozenset({"F64", "F32", "BF16", "F16"})
 _TORCH_NAMES: Final = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+
+_MOST_DIMENSIONS: Final = 64  # torch's own limit
+_LARGEST_DIMENSION: Final = 2**40
 
 _LAYER: Final = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.")
 _TOWER: Final = re.compile("vision|visual|image|audio|speech|tower|projector|talker|wav")
@@ -55,6 +60,18 @@ class StoredTensor(Struct, frozen=True):
     def plain(self) -> bool:
         """Whether its elements are numbers of the model, neither packed nor scaled."""
         return self.dtype in PLAIN
+
+
+def stored_tensor(dtype: object, shape: object) -> StoredTensor | None:
+    """A tensor as a file describes it; None for what can be none."""
+    if not isinstance(dtype, str) or dtype not in BITS or not isinstance(shape, list):
+        return None
+    if len(shape) > _MOST_DIMENSIONS:
+        return None
+    if not all(type(n) is int and 0 <= n < _LARGEST_DIMENSION for n in shape):
+        return None
+    tensor = StoredTensor(dtype, tuple(shape))
+    return tensor if is_total(tensor.bytes) else None
 
 
 class Inventory(Struct, frozen=True, eq=False, dict=True):

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
-from model_cards.config import Config
+from model_cards.config import Config, is_total
 from model_cards.errors import BadConfig
 from model_cards.facts import Facts
 
@@ -138,7 +138,10 @@ def read_gguf(stream: BinaryIO, name: str) -> GgufHeader:
             raise BadConfig(f"{name}: a tensor of {dimensions} dimensions")
         shape = reader.numbers(f"<{dimensions}Q")
         kind, _ = reader.numbers("<IQ")
-        if kind not in _BLOCKS or any(n >= 2**40 for n in shape):
+        sane = all(n < 2**40 for n in shape) and is_total(
+            8 * prod(shape)
+        )  # an element has 8 at most
+        if kind not in _BLOCKS or not sane:
             raise BadConfig(f"{name}: a tensor of type {kind} and shape {list(shape)}")
         elements, width = _BLOCKS[kind]
         shapes[tensor] = shape

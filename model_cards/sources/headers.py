@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from model_cards.config import parse_json_object, shorten
+from model_cards.config import is_total, parse_json_object, shorten
 from model_cards.errors import BadConfig
-from model_cards.inventory import BITS, PLAIN, Inventory, StoredTensor
+from model_cards.inventory import BITS, PLAIN, Inventory, StoredTensor, stored_tensor
 
 # The format allows 100 MB; a file of 100,000 tensors, more than any known one has, needs 14.
 _MAX_HEADER_BYTES: Final = 16 * 2**20
@@ -95,17 +95,13 @@ def header_tensors(header: Mapping[str, Any], name: str) -> dict[str, StoredTens
         if not isinstance(entry, dict):
             raise BadConfig(f"the header of {name}: {shorten(tensor)} is no tensor entry")
         dtype, shape = entry.get("dtype"), entry.get("shape")
-        if (
-            not isinstance(dtype, str)
-            or dtype not in BITS
-            or not isinstance(shape, list)
-            or not all(type(n) is int and 0 <= n < 2**40 for n in shape)
-        ):
+        stored = stored_tensor(dtype, shape)
+        if stored is None:
             raise BadConfig(
                 f"the header of {name}: {shorten(tensor)} has dtype {shorten(dtype)} and shape "
                 f"{shorten(shape)}"
             )
-        tensors[tensor] = StoredTensor(dtype, tuple(shape))
+        tensors[tensor] = stored
     _check_places(header, tensors, name)
     return tensors
 
@@ -142,7 +138,7 @@ def _offsets(offsets: Any, tensor: str, name: str) -> tuple[int, int]:
     if (
         not isinstance(offsets, (list, tuple))
         or len(offsets) != 2
-        or not all(type(n) is int and 0 <= n < 2**60 for n in offsets)
+        or not all(map(is_total, offsets))
         or offsets[0] > offsets[1]
     ):
         raise BadConfig(

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
-from model_cards.config import MAX_CONFIG_BYTES, Config, read_json_object
+from model_cards.config import MAX_CONFIG_BYTES, Config, is_total, read_json_object
 from model_cards.errors import BadConfig, CardError, GatedModel, UnknownModel
 from model_cards.facts import Facts
 from model_cards.inventory import BITS
@@ -192,10 +192,10 @@ def _license(info: Any) -> str | None:
 def _totals(info: Any, files: Mapping[str, Any]) -> Totals | None:
     """Totals of the weights: by the element count of every dtype, else by the files' sizes."""
     counts = getattr(info.safetensors, "parameters", None) if info.safetensors else None
-    if isinstance(counts, dict) and counts:
-        known = all(d in BITS and type(count) is int and count >= 0 for d, count in counts.items())
-        if known:
-            return totals(counts)
+    if not isinstance(counts, dict):
+        counts = {}
+    if counts and all(dtype in BITS and is_total(count) for dtype, count in counts.items()):
+        return totals(counts)
     for kind in _WEIGHTS:
         size = sum(_size(size) for name, size in files.items() if kind.fullmatch(name))
         if size:
@@ -204,4 +204,4 @@ def _totals(info: Any, files: Mapping[str, Any]) -> Totals | None:
 
 
 def _size(size: Any) -> int:
-    return size if type(size) is int and 0 <= size < 2**60 else 0
+    return size if is_total(size) else 0

@@ -23,7 +23,7 @@ from model_cards.config import Config, read_json_object
 from model_cards.errors import BadConfig, CardError
 from model_cards.facts import Facts
 from model_cards.generation import Generation
-from model_cards.inventory import BITS, Inventory, StoredTensor
+from model_cards.inventory import Inventory, StoredTensor, stored_tensor
 from model_cards.pooling import PoolingFiles, Projection
 from model_cards.sources.folding import RANGE, fold, unfold
 
@@ -169,8 +169,8 @@ def _facts(row: Config) -> Facts:
         where = f"{row.string('id')}: hf_quant_config.json"
         side = Config(_values(side), where, complete=row.boolean("side_complete", True))
     return Facts(
-        parameters=_size(row, "parameters"),
-        checkpoint_bytes=_size(row, "bytes"),
+        parameters=row.optional_total("parameters"),
+        checkpoint_bytes=row.optional_total("bytes"),
         license=row.string("license", "") or None,
         side_file=side,
         assumed=row.string("assumed", "") or None,
@@ -179,14 +179,6 @@ def _facts(row: Config) -> Facts:
         pooling=_pooling(row),
         generation=Generation(row.optional_integer("max_new_tokens"), _share(row, "min_p")),
     )
-
-
-def _size(row: Config, key: str) -> int | None:
-    """A total of a checkpoint, which may be larger than any dimension."""
-    value = row.raw(key)
-    if value is not None and not (type(value) is int and 0 <= value < 2**60):
-        raise row.fail(key, "a whole number")
-    return value
 
 
 def _share(row: Config, key: str) -> float | None:
@@ -223,9 +215,10 @@ def _inventory(row: Config) -> Inventory | None:
         if sum(_count(names) for _, _, names in groups) > _MOST_TENSORS:
             raise row.fail("tensors", f"at most {_MOST_TENSORS:,} tensors")
         for dtype, shape, names in groups:
-            if dtype not in BITS or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+            tensor = stored_tensor(dtype, shape)
+            if tensor is None:
                 raise row.fail("tensors", "a list of dtype, shape and names")
-            tensors |= dict.fromkeys(unfold(names), StoredTensor(dtype, tuple(shape)))
+            tensors |= dict.fromkeys(unfold(names), tensor)
     except (TypeError, ValueError) as error:
         if isinstance(error, BadConfig):
             raise

@@ -88,7 +88,7 @@ def _contents(folder: Path) -> Contents | None:
         named = {shards.string(tensor) for tensor in shards} if shards is not None else set()
         if not named <= files.keys():
             metadata = index.section("metadata")
-            size = metadata.optional_integer("total_size") if metadata is not None else None
+            size = metadata.optional_total("total_size") if metadata is not None else None
             return Contents(Totals(size, None), None) if size is not None else None
         files = {name: files[name] for name in sorted(named)} or files
     # Mistral's own format, beside the same weights in that of transformers.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from model_cards.config import is_total
 from model_cards.sources.bundled import entries, find_entry
 
 
@@ -56,8 +57,8 @@ def _search(text: str, limit: int) -> Iterator[Found]:
             str(info.id),
             "hub",
             find_entry(str(info.id)) is not None,
-            parameters if type(parameters) is int else None,
+            parameters if is_total(parameters) else None,
             license if isinstance(license, str) else None,
             bool(info.gated),
-            info.downloads if type(info.downloads) is int else None,
+            info.downloads if is_total(info.downloads) else None,
         )

@@ -76,7 +76,8 @@ def test_offline() -> None:
      (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("a") + struct.pack("<IIQ", 9, 8, 2**23)
       + bytes(2**26), "a list of 8388608 values"),
      (gguf({"a": 1} | PAIRS, {"w": ((4,), 99)}), "type 99"),
-     (gguf(PAIRS, {"w": ((2**50,), 0)}), "shape"), (gguf(PAIRS, {"w": ((1,) * 9, 0)}), "9 dim"),
+     (gguf(PAIRS, {"w": ((2**50,), 0)}), "shape"),
+     (gguf(PAIRS, {"w": ((2**39,) * 4, 0)}), "shape"), (gguf(PAIRS, {"w": ((1,) * 9, 0)}), "9 dim"),
      (gguf({"general.architecture": "llama"}, {}), "GGUF header"),
      (gguf({**PAIRS, "llama.block_count": 2**31}), "num_hidden_layers"),
      (gguf({**PAIRS, "general.architecture": "\x1b[2J"}), "no layer count")],

@@ -22,6 +22,7 @@ from model_cards import (
     UnsupportedModel,
     open_card,
 )
+from model_cards.sources.search import search_hub
 
 BUNDLED = "Qwen/Qwen3-8B"
 BUNDLED_PARAMETERS = 8_190_735_360  # as its model page states
@@ -297,6 +298,19 @@ def test_odd_descriptions_do_no_harm(hub: FakeHub) -> None:
     assert (card.license, card.checkpoint_bytes) == (None, None)
     hub.repos["org/bare"] = Repo({"config.json": LLAMA}, info={"cardData": None})
     assert open_card("org/bare").parameters == LLAMA_PARAMETERS
+
+
+@pytest.mark.parametrize("number", [10**59, 10**400, 2**60, -1, 1.5, True, "9", None])
+def test_numbers_that_no_checkpoint_has_are_none(hub: FakeHub, number: Any) -> None:
+    repo = hub.repos["org/tiny"]
+    repo.info = {"safetensors": {"parameters": {"BF16": number}, "total": number},
+                 "downloads": number}  # fmt: skip
+    repo.files = {"config.json": LLAMA, "model.safetensors": b"no header"}
+    repo.sizes = {"model.safetensors": number}
+    card = open_card("org/tiny")
+    assert (card.parameters, card.checkpoint_bytes) == (LLAMA_PARAMETERS, None)
+    (found,) = search_hub("tiny", 5)
+    assert (found.parameters, found.downloads) == (None, None)
 
 
 @pytest.mark.parametrize("content", [b'{"hidden_size": 8, ', b"[]", b"\x00\xff"])

@@ -74,6 +74,9 @@ def test_an_index_stands_in_for_files_that_are_not_there(tmp_path: Path) -> None
     assert open_card(str(tmp_path)).checkpoint_bytes == 47_144_806_400
     write_index(tmp_path, names)
     assert open_card(str(tmp_path)).checkpoint_bytes is None
+    # DeepSeek-V3 in 16 bit: more than any dimension may have.
+    write_index(tmp_path, names, 1_342_051_240_512)
+    assert open_card(str(tmp_path)).checkpoint_bytes == 1_342_051_240_512
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,7 @@ def test_an_index_stands_in_for_files_that_are_not_there(tmp_path: Path) -> None
      ('{"weight_map": []}', "weight_map must be an object"),
      ('{"weight_map": {"a": 1}}', "weight_map: a must be a string; found 1"),
      ('{"weight_map": {"a": "b"}, "metadata": {"total_size": "big"}}', "total_size must be"),
+     ('{"weight_map": {"a": "b"}, "metadata": {"total_size": 1%s}}' % ("0" * 59), "total_size"),
      ('{"weight_map": {"a": "b"}, "metadata": 5}', "metadata must be an object")],
 )  # fmt: skip
 def test_an_index_that_is_none(tmp_path: Path, text: str, problem: str) -> None:

@@ -92,7 +92,10 @@ def test_files_that_are_no_safetensors(tmp_path: Path, content: bytes, problem: 
      {"dtype": ["F32"], "shape": [1]}, {"dtype": {}, "shape": [1]}, {"dtype": 32, "shape": [1]},
      {"dtype": "F32", "shape": 1}, {"dtype": "F32", "shape": "1"}, {"dtype": "F32", "shape": [-1]},
      {"dtype": "F32", "shape": [1.5]}, {"dtype": "F32", "shape": [True]},
-     {"dtype": "F32", "shape": [None]}, {"dtype": "F32", "shape": [2**40]}],
+     {"dtype": "F32", "shape": [None]}, {"dtype": "F32", "shape": [2**40]},
+     {"dtype": "F32", "shape": [2**29, 2**29]},  # 2**60 bytes
+     {"dtype": "F32", "shape": [2**39] * 30},  # 2**1172 bytes: more than a float holds
+     {"dtype": "F32", "shape": [9] * 1_000_000}],  # a product of a million digits
 )  # fmt: skip
 def test_entries_that_are_no_tensors(tmp_path: Path, entry: Any) -> None:
     path = tmp_path / "model.safetensors"
