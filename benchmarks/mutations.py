@@ -44,7 +44,10 @@ BYTES = 500 << 20
 CHUNK = 250
 MOST_SHOWN = 40
 # What is said of a file of the user's that cannot be read, before the answer.
-_ASIDE = re.compile(r"; renamed \S+\.broken$|was damaged and is now .*-1; a new one holds 0 runs")
+_ASIDE = re.compile(
+    r"; renamed \S+\.broken$|was damaged and is now .*-1; a new one holds 0 runs"
+    r"|was written by a newer vplan; this one leaves it alone$"
+)
 
 
 class TooLong(BaseException):

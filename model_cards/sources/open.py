@@ -53,9 +53,13 @@ def open_card(reference: str, *, revision: str | None = None, offline: bool = Fa
     model_id = entry.model_id if entry is not None else name
     try:
         member = user_catalogue.find(model_id, revision)
-    except user_catalogue.SetAside as error:
-        card = _open(name, model_id, revision, offline)
-        return replace(card, notes=(*card.notes, str(error)))
+    except user_catalogue.SetAside as aside:
+        try:
+            card = _open(name, model_id, revision, offline)
+        except CardError as error:
+            error.args = (f"{str(error).removesuffix('.')}. What you kept of it: {aside}",)
+            raise
+        return replace(card, notes=(*card.notes, str(aside)))
     return member.card() if member is not None else _open(name, model_id, revision, offline)
 
 

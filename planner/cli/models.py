@@ -69,17 +69,16 @@ def models(
     chosen = selection != ModelSelection()
     if name is None and revision is not None:
         raise PlanError("--revision is about the model to show: vplan models NAME --revision ...")
+    names_one = name is not None and ("/" in name or looks_like_path(name))
+    if name is not None and (revision is not None or (names_one and not chosen)):
+        _show(open_card(name, revision=revision, offline=offline), as_json)
+        return
     kept = _kept()
     ids = {i.lower(): i for i in (*_ids(), *kept)}
     if name is not None:
         listed = [i for i in ids.values() if name.lower() in i.lower()]
-        exact = name.lower() in ids or looks_like_path(name)
-        if revision is not None or (not chosen and (exact or not listed or "/" in name)):
-            card = open_card(name, revision=revision, offline=offline)
-            if as_json:
-                _print_json([card])
-            else:
-                _show(card)
+        if not chosen and (name.lower() in ids or not listed):
+            _show(open_card(name, offline=offline), as_json)
             return
     else:
         heads = use == "draft"
@@ -158,7 +157,10 @@ def _list(cards: list[ModelCard], names: Mapping[int, str]) -> None:
     )
 
 
-def _show(card: ModelCard) -> None:
+def _show(card: ModelCard, as_json: bool) -> None:
+    if as_json:
+        _print_json([card])
+        return
     from rich.table import Table
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))

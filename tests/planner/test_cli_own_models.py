@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import jsonschema
 import pytest
 from checkpoint_files import header, llama_tensors
 from fake_hub import Answer, FakeHub, Repo, away_from_the_user, connected
+from huggingface_hub import constants
 from program import Run
 from tiny_models import LLAMA, LLAMA_PARAMETERS, llama
 
@@ -164,6 +167,34 @@ def test_a_broken_file_does_not_stop_a_plan(vplan: Vplan) -> None:
     card = open_card("org/tiny")
     assert card.origin.kind == "cache"
     assert "is broken" in card.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "is broken (.+); renamed org--tiny.json.broken"),
+     ('{"format": 9}', "was written by a newer vplan; this one leaves it alone")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [("models", "org/tiny"), ("models", "org/tiny", "--json"),
+     ("recommend", "--gpu", "4090", "--model", "org/tiny"),
+     ("check", "--gpu", "4090", "--", "vllm", "serve", "org/tiny")],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_nothing_else_knows_a_model_whose_file_is_broken(
+    hub: FakeHub, vplan: Vplan, arguments: tuple[str, ...], content: str, said: str
+) -> None:
+    vplan("models", "add", "org/tiny")
+    (file,) = user_catalogue.folder().iterdir()
+    file.write_text(content)
+    shutil.rmtree(constants.HF_HUB_CACHE)
+    hub.answers["/"] = Answer(503)
+    run = vplan(*arguments)
+    assert (run.status, run.out) == (2, "")
+    assert re.fullmatch(
+        r"vplan: Unknown model org/tiny: .+\. What you kept of it: .*org--tiny\.json.* "
+        rf"{said}\n", run.err,
+    )  # fmt: skip
 
 
 def test_search(hub: FakeHub, vplan: Vplan) -> None:
