@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -102,6 +103,11 @@ class FakeHub(ThreadingHTTPServer):
         self.cut_off: SimpleQueue[str] = SimpleQueue()  # paths of answers left off in the middle
         self.requests: list[Request] = []
         self.closing = threading.Event()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what went wrong; that a client is gone, wherever that shows, is nothing wrong."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
