@@ -19,7 +19,6 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
 import sys
 import tempfile
@@ -83,7 +82,7 @@ def run_chunk(seed: int, first: int, count: int, only: str | None) -> Outcome:
         rng = random.Random(f"{seed}:{number}")
         name = rng.choices(names, shares)[0]
         with tempfile.TemporaryDirectory(dir=_memory_folder()) as place, contextlib.chdir(place):
-            os.environ["XDG_DATA_HOME"] = f"{place}/data"
+            os.environ |= {"XDG_DATA_HOME": f"{place}/data", "XDG_CACHE_HOME": f"{place}/cache"}
             case = KINDS[name][0](rng, Path(place))
             with _hub(case.online):
                 verdict, fault, spent = run_case(case.arguments)
@@ -208,8 +207,8 @@ def _memory_folder() -> str | None:
 def _stay_here() -> None:
     """No Hub, no cache, nothing of the user's."""
     nowhere = str(ROOT / "no-such-folder")
-    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": nowhere, "XDG_DATA_HOME": nowhere,
-                   "XDG_CACHE_HOME": nowhere, "COLUMNS": "80", "NO_PROXY": "127.0.0.1"}  # fmt: skip
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": nowhere, "COLUMNS": "80",
+                   "NO_PROXY": "127.0.0.1"}  # fmt: skip
     os.environ.pop("HF_TOKEN", None)
 
 
@@ -259,5 +258,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    shutil.rmtree(ROOT / "no-such-folder", ignore_errors=True)
     sys.exit(main())
