@@ -202,7 +202,7 @@ def _print_failure(facts: LaunchFacts) -> None:
 
     if facts.failure is None:
         return
-    explained = explain(facts.failure)
+    explained = explain(facts.failure, facts)
     say()
     say(f"Failed: {explained.meaning}", "red")
     say_item(said(facts.failure, WHOLE))

@@ -105,7 +105,7 @@ def print_run(run: Validation) -> None:
     text = verdict_line(run)
     say(f"{text[0].upper()}{text[1:]}.", _COLOURS[run.verdict.value])
     if run.failure is not None:
-        for change in explain(run.failure).changes:
+        for change in explain(run.failure, run.facts).changes:
             say_item(f"try: {change}")
     if run.kept is not None:
         say(f"It runs on at {run.kept.url}; its key is in {run.kept.key_file}. To end it:")

@@ -89,7 +89,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     found += [Finding("note", Severity.INFO, note) for note in memory.notes if note != said]
     mends: tuple[Remedy, ...] = ()
     if memory.starts.answer is not Answer.YES and not memory.refusals:
-        mends = remedies(memory, draft)
+        mends = remedies(memory, draft, environ)
     return Check(command, card, config, rig, memory, tuple(found), mends)
 
 

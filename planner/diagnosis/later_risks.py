@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import Platform
 from planner.findings import Finding, Severity
 from planner.memory.activation import sampler_pass
@@ -19,6 +20,7 @@ from planner.memory.plan import MemoryPlan
 
 # A pass that takes more than this share of the device has a lever worth naming.
 _LARGE: Final = 0.05
+_SMALLEST_BATCH: Final = 1024  # smaller ones slow prompts down
 # Of the host's memory; the rest is the system's and the server's own.
 _PINNABLE: Final = 0.8
 
@@ -28,6 +30,7 @@ def later_risks(memory: MemoryPlan) -> Iterator[Finding]:
     if memory.device.platform is Platform.CPU or memory.config.pooling:
         return
     yield from _host(memory)
+    yield from _given_cache(memory)
     yield from _capture(memory)
     yield from _sampling(memory)
     yield from _recurrent_prefill(memory)
@@ -48,8 +51,28 @@ def _host(memory: MemoryPlan) -> Iterator[Finding]:
         yield Finding("host_memory", severity, text, "a smaller --cpu-offload-gb")
 
 
+def _given_cache(memory: MemoryPlan) -> Iterator[Finding]:
+    """A KV cache whose size is given may leave too little for what a batch takes beside it."""
+    if memory.given_size_check is None:
+        return
+    left = memory.given_size_check.margin.value
+    peak = max(rank.activation.value for rank in memory.ranks)
+    if left < 0 or peak <= left:
+        return
+    yield Finding(
+        "cache_size",
+        Severity.WARNING,
+        f"{left / GIB:.2f} GiB are left beside the model and a KV cache of the size that is given, "
+        f"and a full batch takes {peak / GIB:.2f} GiB: it may run out of memory under load",
+        "a smaller KV cache, or a smaller --max-num-batched-tokens",
+    )
+
+
 def _beside_budget(memory: MemoryPlan) -> float:
     """Bytes of the device that neither the budget nor vLLM's own context takes."""
+    if memory.given_size_check is not None:
+        peak = max(rank.activation.value for rank in memory.ranks)
+        return memory.given_size_check.margin.value - peak
     ranks = memory.config.given.tensor_parallel_size
     left = memory.device_total.value - memory.requested.value
     slot = memory.rig.smallest
@@ -59,7 +82,7 @@ def _beside_budget(memory: MemoryPlan) -> float:
 def _capture(memory: MemoryPlan) -> Iterator[Finding]:
     """Before 0.20.0 CUDA graphs come out of what is not requested."""
     graphs = memory.ranks[-1].cuda_graphs
-    if memory.tightest.graphs_counted or not graphs.value:
+    if memory.tightest.graphs_counted or not graphs.value or memory.given_size_check is not None:
         return
     left = _beside_budget(memory)
     if graphs.high <= left:
@@ -114,7 +137,7 @@ def _recurrent_prefill(memory: MemoryPlan) -> Iterator[Finding]:
         f"reading long prompts takes recurrent layers some {size / GIB:.1f} GiB that vLLM does not "
         f"profile (estimated from one launch); {max(0.0, left) / GIB:.2f} GiB are left beside the "
         "budget",
-        f"--max-num-batched-tokens {max(1024, config.max_num_batched_tokens // 2)} halves it",
+        _half_batch(config),
     )
 
 
@@ -125,6 +148,7 @@ def _large_pass(memory: MemoryPlan) -> Iterator[Finding]:
     if peak.value <= _LARGE * memory.device_total.value:
         return
     size = f"{peak.value / GIB:.2f} GiB"
+    fix: str | None
     if peak.source.startswith("sampler"):
         text = f"the sampler's pass takes {size}: max_num_seqs ({config.max_num_seqs}) x vocabulary"
         fix = f"--max-num-seqs {max(1, config.max_num_seqs // 2)} halves it"
@@ -133,5 +157,17 @@ def _large_pass(memory: MemoryPlan) -> Iterator[Finding]:
         fix = "--max-num-batched-tokens, or --language-model-only where no images are sent"
     else:
         text = f"activations take {size}: max_num_batched_tokens ({config.max_num_batched_tokens})"
-        fix = f"--max-num-batched-tokens {max(1024, config.max_num_batched_tokens // 2)} halves it"
+        fix = _half_batch(config)
     yield Finding("large_pass", Severity.INFO, text, fix)
+
+
+def _half_batch(config: ResolvedConfig) -> str | None:
+    """The option for half of a pass, as far as vLLM takes it."""
+    least = max(_SMALLEST_BATCH, config.max_num_seqs)
+    if not config.chunked_prefill:
+        least = max(least, config.max_model_len)
+    half = max(least, config.max_num_batched_tokens // 2)
+    if half >= config.max_num_batched_tokens:
+        return None
+    exactly = "halves it" if 2 * half == config.max_num_batched_tokens else "makes it smaller"
+    return f"--max-num-batched-tokens {half} {exactly}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.engine.device import Platform
 from planner.engine.refusal import RefusalKind
 from planner.memory.constants import GIB
 from planner.memory.plan import MemoryPlan
@@ -15,13 +16,7 @@ def own_message(memory: MemoryPlan) -> str | None:
     if refusal is None:
         return None
     if refusal.kind is RefusalKind.FREE_MEMORY:
-        start = memory.start
-        return (
-            f"Free memory on device cuda:0 ({max(0, start.free.value) / GIB:.2f}/"
-            f"{memory.device_total.value / GIB:.2f} GiB) on startup is less than desired GPU "
-            f"memory utilization ({memory.config.gpu_memory_utilization:g}, "
-            f"{start.asked.value / GIB:.2f} GiB)."
-        )
+        return _too_little_free(memory)
     if refusal.kind is RefusalKind.STATE_BLOCKS:
         return (
             f"max_num_seqs ({memory.config.max_num_seqs}) exceeds available Mamba cache blocks "
@@ -42,4 +37,17 @@ def own_message(memory: MemoryPlan) -> str | None:
         f"To serve at least one request with the {whose} max seq len ({kv.max_model_len}), "
         f"({kv.needed_bytes / GIB:.2f} GiB KV cache is needed, which is larger than the available "
         f"KV cache memory ({available / GIB:.2f} GiB).{estimated}"
+    )
+
+
+def _too_little_free(memory: MemoryPlan) -> str | None:
+    start, on_cpu = memory.start, memory.device.platform is Platform.CPU
+    if start.asked != memory.requested:  # no check of vLLM's: an allocation fails
+        return None if on_cpu else "torch.OutOfMemoryError: CUDA out of memory."
+    what = "Available memory on node 0" if on_cpu else "Free memory on device cuda:0"
+    kind = "CPU" if on_cpu else "GPU"
+    return (
+        f"{what} ({max(0, start.free.value) / GIB:.2f}/{memory.device_total.value / GIB:.2f} GiB) "
+        f"on startup is less than desired {kind} memory utilization "
+        f"({memory.config.gpu_memory_utilization:g}, {start.asked.value / GIB:.2f} GiB)."
     )

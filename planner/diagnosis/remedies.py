@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +25,10 @@ _BATCH_LIMITS: Final = (2048, 1024)
 _SHORTEST: Final = 1024  # a shorter context helps nobody
 _START_RISK: Final = 0.02
 _MOST: Final = 6
+_MIB: Final = 2**20
+
+
+_Starting = Callable[..., MemoryPlan | None]
 
 
 class Remedy(Struct, frozen=True):
@@ -33,18 +38,24 @@ class Remedy(Struct, frozen=True):
     memory: MemoryPlan
 
 
-def remedies(memory: MemoryPlan, draft: ModelCard | None) -> tuple[Remedy, ...]:
-    """Changes of one setting first, then of several, then other checkpoints of the model."""
+def remedies(
+    memory: MemoryPlan, draft: ModelCard | None, environ: Mapping[str, str] | None = None
+) -> tuple[Remedy, ...]:
+    """Changes of one setting first, then of several, then other checkpoints of the model.
+
+    `environ` are the variables of the launch.
+    """
     memory = _as_target(memory)
     found: list[Remedy] = []
+    starting = partial(_starting, memory, draft, environ or {})
     for change, config in _single(memory):
-        plan = _starting(memory, config, draft)
+        plan = starting(config)
         if plan is not None and plan.starts.answer is Answer.YES:
             found.append(Remedy(change, plan))
     if not found:
-        found += _together(memory, draft, memory.card)
+        found += _together(memory, starting, memory.card)
     if not found:
-        found += _checkpoints(memory, draft)
+        found += _checkpoints(memory, starting)
     return tuple(found[:_MOST])
 
 
@@ -63,6 +74,7 @@ def _single(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
     longest = memory.kv_cache_low.longest_len // 64 * 64
     if _SHORTEST <= longest < config.max_model_len:
         yield f"--max-model-len {longest}", replace(given, max_model_len=longest)
+    yield from _sizes(memory)
     share = _surely_free(memory)
     if share is not None and share != config.gpu_memory_utilization:
         text = f"--gpu-memory-utilization {share:g}"
@@ -92,7 +104,29 @@ def _single(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
         more *= 2
 
 
-def _together(memory: MemoryPlan, draft: ModelCard | None, card: ModelCard) -> Iterator[Remedy]:
+def _sizes(memory: MemoryPlan) -> Iterator[tuple[str, EngineConfig]]:
+    """Of a KV cache whose size is given: enough for one request, or what a full batch leaves."""
+    given, kv = memory.config.given, memory.kv_cache
+    if memory.given_size_check is None or not kv.groups:
+        return
+    margin, peak = memory.given_size_check.margin, max(r.activation.high for r in memory.ranks)
+    too_much = int(peak - margin.low) if margin.low < 0 else 0
+    if given.num_gpu_blocks_override is not None:
+        block = max(kv.bytes_per_block)
+        blocks = given.num_gpu_blocks_override - -(-too_much // block)
+        blocks = max(blocks, -(-kv.needed_bytes // block))
+        if blocks != given.num_gpu_blocks_override:
+            text = f"--num-gpu-blocks-override {blocks}"
+            yield text, replace(given, num_gpu_blocks_override=blocks)
+    elif given.kv_cache_memory_bytes is not None:
+        left = (given.kv_cache_memory_bytes - too_much) // _MIB
+        size = max(left, -(-kv.needed_bytes // _MIB)) * _MIB
+        if size != given.kv_cache_memory_bytes:
+            text = f"--kv-cache-memory-bytes {size}"
+            yield text, replace(given, kv_cache_memory_bytes=size)
+
+
+def _together(memory: MemoryPlan, starting: _Starting, card: ModelCard) -> Iterator[Remedy]:
     """All that costs no answer at once, and as much context as that leaves."""
     config, given = memory.config, memory.config.given
     seqs = min(_SEQUENCE_LIMITS[-1], config.max_num_seqs)
@@ -100,13 +134,13 @@ def _together(memory: MemoryPlan, draft: ModelCard | None, card: ModelCard) -> I
     words = [f"--max-num-seqs {seqs}", f"--max-num-batched-tokens {tokens}"]
     frugal = replace(given, max_num_seqs=seqs, max_num_batched_tokens=tokens)
     share = _surely_free(memory)
-    if share is not None:
+    if share is not None and given.kv_cache_memory_bytes is None:
         frugal = replace(frugal, gpu_memory_utilization=share)
         words.append(f"--gpu-memory-utilization {share:g}")
     for dtype in dict.fromkeys((given.kv_cache_dtype, "fp8")):
         wanted = replace(frugal, kv_cache_dtype=dtype)
         cached = [] if dtype == given.kv_cache_dtype else [f"--kv-cache-dtype {dtype}"]
-        plan = _starting(memory, wanted, draft, card)
+        plan = starting(wanted, card)
         if plan is None or plan.starts.breaks_a_rule:
             continue
         length = []
@@ -115,13 +149,13 @@ def _together(memory: MemoryPlan, draft: ModelCard | None, card: ModelCard) -> I
             if longest < _SHORTEST:
                 continue
             length = [f"--max-model-len {longest}"]
-            plan = _starting(memory, replace(wanted, max_model_len=longest), draft, card)
+            plan = starting(replace(wanted, max_model_len=longest), card)
         if plan is not None and plan.starts.answer is Answer.YES:
             yield Remedy(" ".join((*words, *cached, *length)), plan)
             return
 
 
-def _checkpoints(memory: MemoryPlan, draft: ModelCard | None) -> Iterator[Remedy]:
+def _checkpoints(memory: MemoryPlan, starting: _Starting) -> Iterator[Remedy]:
     """Other checkpoints of the same model, as they are or more frugal."""
     seen = {memory.card.format_kind}
     for model_id in checkpoint_ids(base_id(memory.card.model_id)):
@@ -131,13 +165,13 @@ def _checkpoints(memory: MemoryPlan, draft: ModelCard | None) -> Iterator[Remedy
             continue
         if card is None or card.format_kind in seen:
             continue
-        plan = _starting(memory, memory.config.given, draft, card)
+        plan = starting(memory.config.given, card)
         if plan is not None and plan.starts.answer is Answer.YES:
             mends = [Remedy(card.model_id, plan)]
         else:
             mends = [
                 replace(remedy, change=f"{card.model_id} with {remedy.change}")
-                for remedy in _together(memory, draft, card)
+                for remedy in _together(memory, starting, card)
             ]
         if mends:
             seen.add(card.format_kind)
@@ -146,13 +180,14 @@ def _checkpoints(memory: MemoryPlan, draft: ModelCard | None) -> Iterator[Remedy
 
 def _starting(
     memory: MemoryPlan,
-    config: EngineConfig,
     draft: ModelCard | None,
+    environ: Mapping[str, str],
+    config: EngineConfig,
     card: ModelCard | None = None,
 ) -> MemoryPlan | None:
-    card = card or memory.card
+    card, release = card or memory.card, memory.release
     try:
-        return plan_memory(card, memory.rig, config, draft=draft, vllm=memory.release)
+        return plan_memory(card, memory.rig, config, draft=draft, environ=environ, vllm=release)
     except Refused:
         return None
 

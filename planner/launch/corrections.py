@@ -28,6 +28,7 @@ _LEFT_OUT: Final = {
     FailureKind.PORT: ("--port",),
 }
 _LESS_SHARE: Final = 0.05
+_MIB: Final = 2**20
 
 
 class Correction(Struct, frozen=True):
@@ -109,6 +110,10 @@ def _less(memory: MemoryPlan, tried: Sequence[str]) -> str | None:
     share = round(config.gpu_memory_utilization - _LESS_SHARE, 2)
     tokens = max(config.max_num_batched_tokens // 2, config.max_num_seqs)
     changes = [f"--gpu-memory-utilization {share:g}"] if share > _LESS_SHARE else []
+    given = config.given.kv_cache_memory_bytes
+    if given is not None:  # the share has no effect then
+        size = (given - int(_LESS_SHARE * memory.device_total.value)) // _MIB * _MIB
+        changes = [f"--kv-cache-memory-bytes {size}"] if size > 0 else []
     changes.append(f"--max-num-batched-tokens {tokens}")
     changes += [] if config.given.enforce_eager else ["--enforce-eager"]
     return next((change for change in changes if change not in tried), None)

@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from planner.command.secrets import redacted
-from planner.launch.facts import Failure, FailureKind
+from planner.launch.advice import changes
+from planner.launch.facts import Failure, FailureKind, LaunchFacts
 
 _GIB: Final = 2**30
 SHORT: Final = 200  # letters of what vLLM says, beside other words
@@ -17,11 +18,6 @@ WHOLE: Final = 400  # on its own
 _PYDANTIC: Final = re.compile(r"(?:Value error|Assertion failed), | \[type=\w+, input_value=.*")
 _PASSED_ON: Final = re.compile(r"Worker failed with error '(.*)', please check .*")
 _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*(?:Value|Runtime|Assertion|OS)Error: (?=\S+ \S)")
-_LESS_MEMORY: Final = (
-    "--max-model-len, --max-num-seqs and --max-num-batched-tokens take less when smaller",
-    "--kv-cache-dtype fp8 halves the KV cache",
-    "--tensor-parallel-size splits weights and cache over more GPUs",
-)
 _MEANINGS: Final = {
     FailureKind.KV_ROOM: "too little memory is left for the KV cache",
     FailureKind.FREE_MEMORY: "less memory is free at the start than the launch asks for",
@@ -48,29 +44,6 @@ _MEANINGS: Final = {
     FailureKind.CRASH: "an error that is none of the known ones",
     FailureKind.TIMEOUT: "the server was not ready in time",
 }
-_CHANGES: Final = {
-    FailureKind.OPTION: ("vplan check names the options of each release",),
-    FailureKind.PORT: ("--port takes another one",),
-    FailureKind.MODEL: ("accept the licence on the Hub and set HF_TOKEN, or correct the name",),
-    FailureKind.TOKENIZER: ("--tokenizer names another one",),
-    FailureKind.ARCHITECTURE: ("a newer vLLM, or --model-impl transformers",),
-    FailureKind.BATCH: ("--max-num-batched-tokens at least --max-num-seqs and, without chunked "
-                        "prefill, --max-model-len",),
-    FailureKind.BACKEND: ("leave --block-size and --attention-backend out",),
-    FailureKind.DTYPE: ("--dtype half",),
-    FailureKind.WHEEL: ("install the vLLM that is built for this GPU and its driver",),
-    FailureKind.DIVISIBLE: ("--tensor-parallel-size: a divisor of the attention heads",),
-    FailureKind.NODES: ("smaller --tensor-parallel-size or --pipeline-parallel-size",),
-    FailureKind.QUANTIZATION: ("another checkpoint of the model: vplan recommend --model names "
-                               "those that run",),
-    FailureKind.DEVICE: ("see that nvidia-smi lists the GPU and that its driver is new enough",),
-    FailureKind.COMMUNICATION: ("NCCL_DEBUG=INFO tells more; --disable-custom-all-reduce, "
-                                "NCCL_P2P_DISABLE=1",),
-    FailureKind.DISK: ("HF_HOME names another place for the weights",),
-    FailureKind.HOST_MEMORY: ("in a container --ipc=host or a larger --shm-size",),
-    FailureKind.CONFIG: ("vplan check says what is wrong with a command",),
-    FailureKind.KILLED: ("more memory for the host or the container; fewer processes",),
-}  # fmt: skip
 
 
 class Explanation(Struct, frozen=True):
@@ -89,8 +62,8 @@ class Explanation(Struct, frozen=True):
         return f"{self.meaning}; {self.said}"
 
 
-def explain(failure: Failure) -> Explanation:
-    """The failure as the planner would put it."""
+def explain(failure: Failure, facts: LaunchFacts | None = None) -> Explanation:
+    """The failure as the planner would put it; `facts` are what else the log tells."""
     meaning = _MEANINGS[failure.kind]
     numbers = _numbers(failure)
     if numbers:
@@ -99,7 +72,7 @@ def explain(failure: Failure) -> Explanation:
         meaning = f"{meaning}: {failure.subject}"
     if failure.when_serving:
         meaning = f"after it was ready, {meaning}"
-    return Explanation(meaning, _changes(failure), said(failure))
+    return Explanation(meaning, changes(failure, facts or LaunchFacts()), said(failure))
 
 
 def said(failure: Failure, longest: int = SHORT) -> str:
@@ -132,40 +105,6 @@ def _numbers(failure: Failure) -> str:
             return f"{failure.asked_len:,} tokens, of {failure.longest_len:,}"
         case _:
             return ""
-
-
-def _changes(failure: Failure) -> tuple[str, ...]:
-    match failure.kind:
-        case FailureKind.KV_ROOM if failure.longest_len:
-            return (f"--max-model-len {failure.longest_len}, which vLLM says fits", *_more_cache())
-        case FailureKind.KV_ROOM:
-            return (_more_cache()[0], *_LESS_MEMORY)
-        case FailureKind.FREE_MEMORY:
-            return (*_lower_share(failure), "end the other programs that hold memory of it")
-        case FailureKind.OUT_OF_MEMORY if failure.when_serving:
-            return ("a lower --gpu-memory-utilization leaves more outside the budget",
-                    *_LESS_MEMORY)  # fmt: skip
-        case FailureKind.OUT_OF_MEMORY:
-            return (*_LESS_MEMORY, "--enforce-eager does without CUDA graphs")
-        case FailureKind.MAX_MODEL_LEN if failure.longest_len:
-            return (f"--max-model-len {failure.longest_len}",)
-        case _:
-            return _CHANGES.get(failure.kind, ())
-
-
-def _more_cache() -> tuple[str, ...]:
-    return (
-        "a higher --gpu-memory-utilization, where nothing else takes the memory",
-        _LESS_MEMORY[1],
-    )
-
-
-def _lower_share(failure: Failure) -> tuple[str, ...]:
-    """The largest share, in hundredths, that is below what is free."""
-    if not failure.total or failure.available is None:
-        return ("a lower --gpu-memory-utilization",)
-    hundredths = (100 * failure.available - 1) // failure.total
-    return (f"--gpu-memory-utilization {hundredths / 100:g}",) if hundredths > 0 else ()
 
 
 def _gib(size: int) -> str:

@@ -113,9 +113,11 @@ def _missing(memory: MemoryPlan, failure: Failure) -> Iterator[Observation]:
     term = Term.CPU_PROCESS if on_cpu else Term.OUTSIDE_TORCH
     name = "" if on_cpu else non_torch_name(memory.rig, memory.device, memory.config.given)
     planned = rank.non_torch.value
-    if memory.config.kv_cache_memory_bytes is not None:
-        return
-    if failure.kind is FailureKind.KV_ROOM and failure.available is not None:
+    if memory.given_size_check is not None:
+        if failure.kind is not FailureKind.OUT_OF_MEMORY or failure.needed is None:
+            return
+        more = memory.given_size_check.margin.value + failure.needed - (failure.available or 0)
+    elif failure.kind is FailureKind.KV_ROOM and failure.available is not None:
         more = rank.kv_cache.value - failure.available
     elif failure.kind is FailureKind.OUT_OF_MEMORY and failure.needed is not None:
         more = failure.needed - (failure.available or 0)

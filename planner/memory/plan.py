@@ -75,6 +75,7 @@ class MemoryPlan(Struct, frozen=True):
     device: DeviceFacts
     device_total: Quantity
     start: Start  # the check of free memory
+    given_size_check: Start | None  # that of a KV cache whose size is given
     requested: Quantity  # total x gpu_memory_utilization
     backends: tuple[AttentionBackend, ...]
     ranks: tuple[RankMemory, ...]
@@ -188,7 +189,8 @@ def plan_memory(
     ranks = _ranks(card, rig, resolved, device, loaded, release, requested)
     pools = [rank.kv_cache for rank in ranks]
     expected = _in_pools(loaded.cache, [pool.value for pool in pools], resolved, release)
-    start = _start(card, slot, resolved, device, release, requested, ranks)
+    given_size = _given_size_check(slot, resolved, device, release, ranks, expected)
+    start = _start(card, slot, resolved, device, release, requested, ranks, given_size)
     verdict = judge(
         broken,
         pools,
@@ -205,6 +207,7 @@ def plan_memory(
         device=device,
         device_total=total_bytes,
         start=start,
+        given_size_check=given_size,
         requested=requested,
         backends=tuple(dict.fromkeys(loaded.backends.values())),
         ranks=tuple(ranks),
@@ -246,14 +249,14 @@ def _start(
     release: Release,
     requested: Quantity,
     ranks: Sequence[RankMemory],
+    given_size: Start | None,
 ) -> Start:
     """The check of free memory that leaves least."""
     share = config.gpu_memory_utilization
     taken = taken_at_start(slot, device, release, config.given.tensor_parallel_size)
     free = free_at_start(slot, taken)
-    if device.platform is Platform.CPU and config.kv_cache_memory_bytes is not None:
-        asked = _allocated(ranks[0])
-        return Start(free - asked, free, asked, "the model and its KV cache take")
+    if given_size is not None and device.platform is Platform.CPU:
+        return given_size  # where the share is not looked at then
     why = f"--gpu-memory-utilization {share:g} asks for"
     start = Start(start_margin(slot, taken, share), free, requested, why)
     if not counted(release, device.platform) and config.kv_cache_memory_bytes is None:
@@ -261,7 +264,40 @@ def _start(
         last = warm_up_check(card, device, release, left, ranks[-1].cuda_graphs)
         if last is not None and last.margin.value < start.margin.value:
             return last
+    if given_size is not None and given_size.margin.value < start.margin.value:
+        return given_size
     return start
+
+
+def _given_size_check(
+    slot: Device,
+    config: ResolvedConfig,
+    device: DeviceFacts,
+    release: Release,
+    ranks: Sequence[RankMemory],
+    cache: KVCachePlan,
+) -> Start | None:
+    """Whether a cache whose size is given fits beside the model; None where vLLM sizes it.
+
+    vLLM does not look (`determine_available_memory` of v1/worker/gpu_worker.py returns what was
+    given): the allocation itself runs out of memory, or the CUDA graphs that follow it.
+    """
+    given, blocks = config.kv_cache_memory_bytes, config.given.num_gpu_blocks_override
+    if device.platform is Platform.CPU or not cache.groups:
+        blocks = None
+    if given is None and blocks is None:
+        return None
+    taken = taken_at_start(slot, device, release, config.given.tensor_parallel_size)
+    free = free_at_start(slot, taken)
+    asked = []
+    for place, rank in enumerate(ranks):
+        size = Quantity.exact(given or 0)
+        if blocks is not None:
+            size = Quantity.exact(blocks * cache.bytes_per_block[place])
+        held = [rank.weights, Quantity.exact(rank.buffers.total), rank.non_torch, size]
+        asked.append(total([*held, rank.cuda_graphs]))
+    most = max(asked, key=lambda each: each.value)
+    return Start(free - most, free, most, "the model and its KV cache take")
 
 
 def _notes(
@@ -377,11 +413,6 @@ def _ranks(
             )
         )
     return ranks
-
-
-def _allocated(rank: RankMemory) -> Quantity:
-    """What a rank comes to hold; on CPU only that must be free, if the KV cache's size is set."""
-    return total([rank.weights, Quantity.exact(rank.buffers.total), rank.non_torch, rank.kv_cache])
 
 
 def _weights(card: ModelCard, stage: LoadedStage, release: Release) -> Quantity:

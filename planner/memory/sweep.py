@@ -223,8 +223,10 @@ def _starts(
     tensor_parallel = memory.config.given.tensor_parallel_size
     taken = taken_at_start(slot, memory.device, memory.release, tensor_parallel)
     margins = [start_margin(slot, taken, share) for share in shares]
-    if memory.config.kv_cache_memory_bytes is not None and memory.device.platform is Platform.CPU:
-        margins = [memory.start.margin] * len(shares)
+    if memory.given_size_check is not None:
+        given = memory.given_size_check.margin
+        on_cpu = memory.device.platform is Platform.CPU  # which does not look at the share then
+        margins = [given if on_cpu or given.value < margin.value else margin for margin in margins]
     checks = [memory.start.with_margin(margin) for margin in margins]
     expected = np.asarray([[check.margin.value >= 0] for check in checks])
     return expected, np.asarray([[check.surely_passes] for check in checks])

@@ -32,9 +32,9 @@ class FailureReport(StrictModel):
     said: str = Field("", description="the same short, and without what stands around it")
 
     @classmethod
-    def of(cls, failure: Failure) -> FailureReport:
+    def of(cls, failure: Failure, facts: LaunchFacts) -> FailureReport:
         """From the library's."""
-        explained = explain(failure)
+        explained = explain(failure, facts)
         return cls(
             kind=failure.kind.value,
             meaning=explained.meaning,
@@ -163,7 +163,7 @@ class LaunchFactsReport(StrictModel):
             seconds=asdict(facts.times),
             ranks=[RankFactsReport.of(rank) for rank in facts.ranks],
             served=ServedReport.of(facts.served),
-            failure=FailureReport.of(facts.failure) if facts.failure is not None else None,
+            failure=FailureReport.of(facts.failure, facts) if facts.failure is not None else None,
         )
 
 

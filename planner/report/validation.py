@@ -212,7 +212,7 @@ class ValidationReport(StrictModel):
             terms=[TermReport.of(term) for term in run.terms],
             completions=[CompletionReport.like(answer) for answer in answers],
             facts=LaunchFactsReport.of(run.facts),
-            failure=FailureReport.of(run.failure) if run.failure is not None else None,
+            failure=FailureReport.of(run.failure, run.facts) if run.failure is not None else None,
             kept=(
                 KeptReport(pid=kept.pid, url=kept.url, key_file=str(kept.key_file))
                 if kept is not None

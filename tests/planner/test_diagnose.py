@@ -14,7 +14,7 @@ from program import EXECUTABLE, Vplan, environment
 
 from planner import PlanError
 from planner.launch.explain import explain, said
-from planner.launch.facts import Failure, FailureKind
+from planner.launch.facts import Failure, FailureKind, LaunchFacts, Milestone
 from planner.launch.log import open_log, read_log
 from planner.launch.shares import shares
 
@@ -209,3 +209,60 @@ def test_shares_without_the_size_of_the_gpu() -> None:
     assert not found.total_known
     assert [part.letter for part in found.parts] == ["W", "G"]
     assert shares(read_log(["INFO:     Application startup complete."])[0]) is None
+
+
+ROOM = {"needed": 6 * GIB, "available": GIB}
+BYTES, BLOCKS = ("--kv-cache-memory-bytes", "1000"), ("--num-gpu-blocks-override", "9")
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "options", "reached", "advised", "not_advised"),
+    [
+        # The share has no effect on a cache whose size is given (v1/worker/gpu_worker.py), nor
+        # have the limits of a batch: nothing is profiled.
+        ("kv_room", ROOM, (), None, "--gpu-memory-utilization", "--kv-cache-memory-bytes"),
+        ("kv_room", ROOM, BYTES, None, f"--kv-cache-memory-bytes {6 * GIB}", "utilization"),
+        ("kv_room", ROOM, BYTES, None, "--max-model-len", "--max-num-batched-tokens"),
+        ("kv_room", ROOM, BLOCKS, None, "--num-gpu-blocks-override", "utilization"),
+        ("kv_room", ROOM, (), None, "--kv-cache-dtype fp8", None),
+        ("kv_room", ROOM, ("--kv-cache-dtype", "fp8_e5m2"), None, "--max-model-len", "fp8"),
+        # Nothing at all is left: a shorter context needs no less beside the cache.
+        ("kv_room", {}, (), None, "--max-num-batched-tokens", "--max-model-len"),
+        ("kv_room", {}, (), None, "--enforce-eager", "fp8"),
+        ("kv_room", {}, ("--enforce-eager",), None, "--max-num-batched-tokens", "--enforce-eager"),
+        # While weights load no cache is there yet; what is profiled is the batch.
+        ("out_of_memory", {}, (), "LOADING", "--tensor-parallel-size", "utilization"),
+        ("out_of_memory", {}, (), "LOADED", "--max-num-batched-tokens", "utilization"),
+        ("out_of_memory", {}, (), "CACHE", "--gpu-memory-utilization", None),
+        ("out_of_memory", {}, BYTES, "CACHE", "a smaller --kv-cache-memory-bytes", "utilization"),
+        ("out_of_memory", {}, BLOCKS, "CACHE", "a smaller --num-gpu-blocks", "utilization"),
+        # The cache fills its part whatever a token takes; eager mode is there or comes too late.
+        ("out_of_memory", {}, (), "CACHE", "--enforce-eager", "fp8"),
+        ("out_of_memory", {}, ("--enforce-eager",), "CACHE", "--max-num-seqs", "--enforce-eager"),
+        ("out_of_memory", {"when_serving": True}, (), "READY", "utilization", "--enforce-eager"),
+    ],
+)  # fmt: skip
+def test_advice_has_an_effect(
+    kind: str,
+    numbers: dict[str, Any],
+    options: tuple[str, ...],
+    reached: str | None,
+    advised: str,
+    not_advised: str | None,
+) -> None:
+    course = ((Milestone[reached], None),) if reached else ()
+    failure = Failure(FailureKind(kind), "x", **numbers)
+    facts = LaunchFacts(options=options, milestones=course, failure=failure)
+    changes = explain(failure, facts).changes
+    assert any(advised in change for change in changes), changes
+    assert not_advised is None or not any(not_advised in change for change in changes), changes
+
+
+def test_the_command_heeds_what_the_log_says_was_given(vplan_here: Vplan, written: Any) -> None:
+    given = "non-default args: {'model': 'org/model', 'kv_cache_memory_bytes': 4563402752}"
+    log = [f"(APIServer pid=1) INFO 01-01 00:00:01 [x.py:1] {given}", FAILURES[1][0]]
+    out = " ".join(vplan_here("diagnose", written(log)).out.split())
+    assert f"try: --kv-cache-memory-bytes {16 * GIB}" in out
+    assert "utilization" not in out.partition("try:")[2]
+    (facts,) = json.loads(vplan_here("diagnose", "--json", written(log)).out)["launches"]
+    assert facts["failure"]["changes"][0].startswith(f"--kv-cache-memory-bytes {16 * GIB}")

@@ -126,7 +126,12 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
     def _show_verdict(self, facts: LaunchFacts) -> None:
         line = self.query_one("#verdict", Static)
         if facts.failure is not None:
-            sign, words, style, says = "✘", "failed", "$text-error", explain(facts.failure).meaning
+            sign, words, style, says = (
+                "✘",
+                "failed",
+                "$text-error",
+                explain(facts.failure, facts).meaning,
+            )
         elif facts.is_ready:
             sign, words, style, says = "✔", "served", "$text-success", ""
         else:
@@ -185,7 +190,7 @@ def _failure(facts: LaunchFacts) -> Iterator[Content]:
     if facts.failure is None:
         return
     yield Content(plain(said(facts.failure, WHOLE)))
-    for change in explain(facts.failure).changes:
+    for change in explain(facts.failure, facts).changes:
         yield Content.assemble(("try: ", "bold"), plain(change))
 
 
