@@ -215,7 +215,8 @@ def _insert(base: sqlite3.Connection, run: Run) -> int:
     uid = run.uid or uuid4().hex
     if base.execute("SELECT 1 FROM run WHERE uid = ?", (uid,)).fetchone():
         return 0
-    row = (uid, run.began, run.gpu, run.release, run.model, run.verdict, run.command, run.source)
+    model, command = redacted(run.model), redacted(run.command)
+    row = (uid, run.began, run.gpu, run.release, model, run.verdict, command, run.source)
     added = base.execute(
         "INSERT INTO run (uid, began, gpu, release, model, verdict, command, source) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -19,9 +19,18 @@ _NAMED: Final = (
     r"|(?:[\w-]{0,40}[_-])?(?:API|ACCESS|AUTH|BEARER|CLIENT|HF|HUB|PRIVATE|REFRESH|SESSION)"
     r"[_-]?(?:TOKEN|KEY)S?(?:[_-]ID)?|TOKEN)"
 )
-_NAME: Final = re.compile(rf"{_NAMED}|[\w-]*[_-](?:TOKEN|KEY|PASS|PWD)", re.IGNORECASE)
+_MORE_NAMES: Final = r"[\w-]*[_-](?:TOKEN|KEY|PASS|PWD)"
+# What a shell takes for one word, also inside a JSON text.
+_WORD: Final = "|".join(
+    (
+        r"(?:(?P<inner>\\+['\"]).{0,500}?(?P=inner)|'[^']*'|\"(?:\\.|[^\"\\])*\")(?=[\s'\"\\,;&|)]|$)",
+        r"(?:\\[^\s'\"]|[^\s'\"\\,;&|<>)])+",
+    )
+)
 # Keys of the Hub and of servers like OpenAI's, and what stands before @ in a URL; what is sent in
-# a header, assigned to a variable, or the value of a setting in JSON, in Python's or in both.
+# a header, assigned to a variable, or the value of a setting in JSON, in Python's or in both; the
+# words behind an option, as a shell has them or as a list. A sentence goes on behind the option's
+# name with words that are no keys.
 _SHAPES: Final = (
     r"(?-i:\bhf_\w{16,}|\bsk-[\w-]{16,})",  # HF_HUB_... are variables
     r"(?P<scheme>\b\w{1,16}:/{1,2})[^\s/'\"]+@",
@@ -30,15 +39,19 @@ _SHAPES: Final = (
     r"(?:\[[^\]]{0,2000}\]|'[^']*'|\"[^\"]*\"|[^\s'\",;&)]+)",
     rf"(?P<setting>(?P<quote>\\*['\"]){_NAMED}(?P=quote)\s*:\s*)"
     r"(?:\[[^\]]{0,2000}\]|(?P<mark>\\+['\"]).*?(?P=mark)|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')",
+    rf"(?P<option>(?<![\w-])--{_NAMED})"
+    rf"(?:(?:[ \t]|\\\n)+(?!-|['\"]?[$<]|(?:and|is|may|needs|or)\b)(?:{_WORD}))+",
+    rf"(?P<listed>(?P<around>['\"])--{_NAMED}(?P=around))"
+    r"(?:,\s*(?P=around)(?![-$*<])(?:\\.|(?!(?P=around))[^\\])*(?P=around))+",
 )
-_HINT: Final = re.compile(r"[=:'\"]|hf_|sk-|bearer", re.IGNORECASE)  # in what is of any shape
-_KEPT: Final = ("scheme", "bearer", "assigned", "setting")
+_HINT: Final = re.compile(r"[=:'\"]|hf_|sk-|bearer|--", re.IGNORECASE)  # in what is of any shape
+_KEPT: Final = ("scheme", "bearer", "assigned", "setting", "option", "listed")
 _SHORTEST: Final = 8  # a shorter value is no key, and may be a part of anything
 
 
 def is_secret(name: str) -> bool:
     """Whether a variable, an option or a setting of that name likely holds one."""
-    return _NAME.fullmatch(name.lstrip("-")) is not None
+    return _names().fullmatch(name.lstrip("-")) is not None
 
 
 def redacted(text: str) -> str:
@@ -59,14 +72,27 @@ def _known() -> list[str]:
 
 
 @cache
+def _names() -> re.Pattern[str]:
+    return re.compile(rf"{_NAMED}|{_MORE_NAMES}", re.IGNORECASE)
+
+
+@cache
 def _shapes() -> re.Pattern[str]:
     return re.compile("|".join(_SHAPES), re.IGNORECASE)
 
 
 def _stars(found: re.Match[str]) -> str:
     """Stars, behind what says that it is a secret."""
-    kept = next((found[name] for name in _KEPT if found[name] is not None), "")
-    if kept and kept == found["setting"]:
-        mark = found["quote"]
-        return f"{kept}{mark}{STARS}{mark}"
-    return f"{kept}{STARS}@" if kept and kept == found["scheme"] else f"{kept}{STARS}"
+    shape = next((name for name in _KEPT if found[name] is not None), None)
+    kept = found[shape] if shape is not None else ""
+    match shape:
+        case "scheme":
+            return f"{kept}{STARS}@"
+        case "setting":
+            return f"{kept}{found['quote']}{STARS}{found['quote']}"
+        case "option":
+            return f"{kept} {STARS}"
+        case "listed":
+            return f"{kept}, {found['around']}{STARS}{found['around']}"
+        case _:
+            return f"{kept}{STARS}"

@@ -45,6 +45,9 @@ ValueError: bad key {KEY} for {URL}
 (APIServer pid=1) INFO non-default args: {{'model_tag': '{MODEL}', 'api_key': ['{PLAIN}', 'x'], \
 'hf_token': '{PLAIN}', 'kv_transfer_config': {{'password': '{PLAIN}'}}}}
 ValueError: HF_TOKEN={PLAIN}, Authorization: Bearer {PLAIN}, {{"api_key": "{PLAIN}"}}
++ vllm serve {MODEL} --api-key {PLAIN} {PLAIN} --hf-token '{PLAIN}' --port 8000
+ValueError: ['vllm', 'serve', '{MODEL}', '--api-key', '{PLAIN}', '{PLAIN}', '--port', '8000']
+RuntimeError: vllm serve {MODEL} --hf-token {PLAIN}
 """
 
 
@@ -112,6 +115,8 @@ COMMANDS = [
      "update"), ("gpus", KEY), ("schema", KEY), ("completion", KEY), ("diagnose", "server.log"),
     ("diagnose", "--json", "server.log"),
     ("validate", "--dry-run", "--", f"HF_TOKEN={TOKEN}", *SERVE, "--api-key", KEY),
+    ("validate", "--dry-run", "--", *SERVE, "--ssl-keyfile-password", PLAIN, "--api-key", PLAIN,
+     PLAIN),
 ]  # fmt: skip
 
 
@@ -185,6 +190,22 @@ def test_no_export_of_the_calibration_holds_any() -> None:
     )
 
 
+def test_no_store_of_the_calibration_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> None:
+    """An export of somebody else's, or of before, comes with the commands that were run."""
+    command = f"vllm serve {MODEL} --api-key {KEY} {PLAIN} --ssl-keyfile-password '{PLAIN}' -tp 2"
+    run = CalibratedRun("2026-01-01", "rtx-4090", "0.33.0", f"{URL}/x", "inside", "", (), "u")
+    rows = json.loads(exported([run]))
+    rows["runs"][0] |= {"command": command, "model": f"{URL}/x"}
+    (tmp_path / "server.log").write_text(json.dumps(rows))  # what the user wrote
+    said = [vplan("calibration", *words) for words in (("import", "server.log"), ("list",),
+            ("show", "1"), ("export",), ("list", "--json"), ("export", "out.json"))]  # fmt: skip
+    assert [each.status for each in said] == [0] * 6
+    assert leaks(tmp_path, *(each.out + each.err for each in said)) == []
+    shown = f"vllm serve {MODEL} --api-key *** --ssl-keyfile-password *** -tp 2"
+    (listed,) = json.loads(said[4].out)["runs"]
+    assert listed["command"] == shown
+
+
 def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> None:
     assert vplan("models", "add", MODEL, "--offline").status == 0
     assert len(list(user_catalogue.folder().iterdir())) == 1
@@ -207,7 +228,19 @@ def test_no_kept_model_holds_any(vplan: Callable[..., Run], tmp_path: Path) -> N
      ("max_num_batched_tokens=8192", "max_num_batched_tokens=8192"),
      ('{"eos_token": "</s>", "key": "x"}', '{"eos_token": "</s>", "key": "x"}'),
      ("num_key_value_heads=8, pad_token_id=0", "num_key_value_heads=8, pad_token_id=0"),
-     ('--from-literal=HF_TOKEN="$HF_TOKEN"', '--from-literal=HF_TOKEN="$HF_TOKEN"')],
+     ('--from-literal=HF_TOKEN="$HF_TOKEN"', '--from-literal=HF_TOKEN="$HF_TOKEN"'),
+     ("x --api-key ab 'c d' -tp 2 --hf-token e", "x --api-key *** -tp 2 --hf-token ***"),
+     ("--api-key \\\n  ab \\\n  -tp 2", "--api-key *** \\\n  -tp 2"),
+     ("--api-key 'a b' | tee x; y", "--api-key *** | tee x; y"),
+     (r'{"c": "--api-key \"a b\" -tp 2", "d": "e"}', '{"c": "--api-key *** -tp 2", "d": "e"}'),
+     ('{"c": "--api-key ab", "d": "e"}', '{"c": "--api-key ***", "d": "e"}'),
+     ('{"c": "its --api-key ", "d": "e"}', '{"c": "its --api-key ", "d": "e"}'),
+     ('["--api-key", "a", "b", "--port", "1"]', '["--api-key", "***", "--port", "1"]'),
+     ("--api-key $KEY --hf-token \"$B\"", "--api-key $KEY --hf-token \"$B\""),
+     ("--api-key needs a value", "--api-key needs a value"),
+     ("argument --api-key: expected", "argument --api-key: expected"),
+     ("for --api-key) or HF_TOKEN", "for --api-key) or HF_TOKEN"),
+     ("--eos-token b --ssl-keyfile c", "--eos-token b --ssl-keyfile c")],
 )  # fmt: skip
 def test_what_is_taken_for_a_secret(text: str, shown: str) -> None:
     assert redacted(text) == shown
@@ -216,8 +249,10 @@ def test_what_is_taken_for_a_secret(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["a" * 20_000, "-a" * 10_000, "token_" * 4000 + "=", "api_key=[" * 2000, "a:/" * 6000,
-     "'token': '" * 2000, "Qwen3-8B-" * 2000 + ":"],
-    ids=lambda text: text[:9],
+     "'token': '" * 2000, "Qwen3-8B-" * 2000 + ":", "--api-key " * 2000, "--api-key a " * 2000,
+     "--api-key '" * 2000, "--api-key \\'a b " * 2000, "'--api-key', 'a" * 2000, "--api-key" +
+     " " * 20_000, "--api-key " + "\\" * 20_000],
+    ids=lambda text: text[:13],
 )  # fmt: skip
 def test_a_long_word_takes_no_longer_than_to_read(text: str) -> None:
     began = time.process_time()
