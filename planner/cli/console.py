@@ -93,9 +93,18 @@ def say_verbatim(text: str) -> None:
 
 def show(table: Table) -> None:
     """A table with nothing cut off: what is too wide goes on in the next line."""
+    from planner.cli.columns import plain_lines
+
     for column in table.columns:
         column.overflow = "fold"
-    console().print(table)
+    lines = plain_lines(table, console().width)
+    if not lines or redacted("\n".join(lines)) != "\n".join(lines):  # stars are of another width
+        console().print(table)
+        return
+    if table.show_header:
+        console().print(lines.pop(0), style="table.header", soft_wrap=True)
+    if lines:
+        console().print("\n".join(lines), soft_wrap=True)
 
 
 def fail(message: str) -> None:
