@@ -113,6 +113,25 @@ def test_the_wheel_holds_what_runs_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+def test_the_wheel_of_the_checkout_is_that_of_the_sdist(wheel: Path, tmp_path: Path) -> None:
+    """Installers build either; nothing may be left out on the way, or differ."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True
+    )
+    (direct,) = tmp_path.glob("*.whl")
+    assert direct.name == wheel.name
+    assert contents(direct) == contents(wheel)
+
+
+def contents(wheel: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and mode of every file by its name."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            each.filename: (archive.read(each), each.external_attr >> 16)
+            for each in archive.infolist()
+        }
+
+
 def test_the_sdist_holds_the_sources_and_their_tests(built: Path) -> None:
     (found,) = built.glob("*.tar.gz")
     with tarfile.open(found) as archive:
