@@ -29,6 +29,7 @@ from model_cards.sources.pooling_files import read_pooling_files
 
 # The part of the deadline after which headers that are still under way are done without.
 _HEADERS_SHARE: Final = 0.8
+_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 # Weight files that vLLM loads, in the order of its preference; the sizes of the first kind count.
 _WEIGHTS: Final = (
     re.compile(r"(?!consolidated)[^/]+\.safetensors"),
@@ -127,9 +128,19 @@ def _open_online(
         pooling=pooling,
         generation=read_generation(generation),
     )
-    detail = f"revision {info.sha}" if info.sha else "latest revision"
-    origin = Origin("hub", detail, revision=revision)
-    return build_card(info.id or model_id, config, origin, facts)
+    origin = Origin("hub", told_revision(info), revision=revision)
+    return build_card(told_id(info, model_id), config, origin, facts)
+
+
+def told_id(info: Any, asked: str) -> str:
+    """A model's id as the Hub spells it, which may have renamed it; as asked for if it is none."""
+    told = info.id
+    return told if isinstance(told, str) and _ID.fullmatch(told) else asked
+
+
+def told_revision(info: Any) -> str:
+    """Which commit a description is of, in words."""
+    return f"revision {info.sha}" if isinstance(info.sha, str) and info.sha else "latest revision"
 
 
 def _download(model_id: str, name: str, revision: str | None, closing: ExitStack) -> Path:

@@ -10,6 +10,7 @@ from model_cards.card import ModelCard, Origin
 from model_cards.errors import UnknownModel
 from model_cards.sources import hub_client
 from model_cards.sources.gguf import GgufHeader, gguf_card, read_prefix
+from model_cards.sources.hub import told_id, told_revision
 from model_cards.sources.hub_ranges import fetch_range
 
 # "model-Q4_K_M.gguf", "model.Q4_K_M.gguf", "Q4_K_M/model-00001-of-00002.gguf"
@@ -48,9 +49,9 @@ def _open(model_id: str, quant: str, revision: str | None) -> ModelCard:
         has = quants(files)[:_MOST_NAMED]
         what = f"it has {', '.join(has)}" if has else "it holds no GGUF files"
         raise UnknownModel(f"the Hub's repository has no GGUF file of {quant}; {what}")
-    headers = [_header(info.id or model_id, name, revision) for name in meant]
-    detail = f"revision {info.sha}" if info.sha else "latest revision"
-    return gguf_card(f"{info.id or model_id}:{quant}", headers, Origin("hub", detail))
+    told = told_id(info, model_id)
+    headers = [_header(told, name, revision) for name in meant]
+    return gguf_card(f"{told}:{quant}", headers, Origin("hub", told_revision(info)))
 
 
 def _header(model_id: str, name: str, revision: str | None) -> GgufHeader:

@@ -50,13 +50,15 @@ def _search(text: str, limit: int) -> Iterator[Found]:
         expand=["cardData", "downloads", "gated", "safetensors"],
     )
     for info in found:
+        if not isinstance(info.id, str):
+            continue
         license = getattr(info.card_data, "license", None) if info.card_data else None
         stored: Any = info.safetensors
         parameters = getattr(stored, "total", None) if stored else None
         yield Found(
-            str(info.id),
+            info.id,
             "hub",
-            find_entry(str(info.id)) is not None,
+            find_entry(info.id) is not None,
             parameters if is_total(parameters) else None,
             license if isinstance(license, str) else None,
             bool(info.gated),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fake_hub import Answer, FakeHub, Repo
+from gguf_files import gguf
 from huggingface_hub import constants
 from platformdirs import user_cache_path
 from tiny_models import LLAMA, LLAMA_PARAMETERS, llama
@@ -298,6 +299,18 @@ def test_odd_descriptions_do_no_harm(hub: FakeHub) -> None:
     assert (card.license, card.checkpoint_bytes) == (None, None)
     hub.repos["org/bare"] = Repo({"config.json": LLAMA}, info={"cardData": None})
     assert open_card("org/bare").parameters == LLAMA_PARAMETERS
+
+
+@pytest.mark.parametrize("told", [1e308, 7, None, "", ["org/tiny"], {}, "a b", "../x", "\x1b[2J"])
+def test_a_name_that_is_none_is_the_one_asked_for(hub: FakeHub, told: Any) -> None:
+    files = {"config.json": LLAMA, "tiny.Q4_K_M.gguf": gguf()}
+    hub.repos["org/tiny"] = Repo(files, info={"id": told, "sha": told})
+    for name in ("org/tiny", "org/tiny:Q4_K_M"):
+        card = open_card(name)
+        assert card.model_id == name
+        revision = told if isinstance(told, str) and told else None
+        assert card.origin.detail == (f"revision {revision}" if revision else "latest revision")
+    assert all(isinstance(found.id, str) for found in search_hub("tiny", 5))
 
 
 @pytest.mark.parametrize("number", [10**59, 10**400, 2**60, -1, 1.5, True, "9", None])
