@@ -205,10 +205,15 @@ def test_what_is_cached_answers_whatever_the_hub_does(hub: FakeHub) -> None:
 
 
 def test_an_interrupt_ends_the_wait_at_once(hub: FakeHub, tmp_path: Path) -> None:
-    hub.delay["/api/models"] = 30.0
+    """A wait that no interrupt ends would take the minute: no machine is as busy as that."""
+    hub.delay["/api/models"] = 60.0
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    program = (
+        "from model_cards.sources import hub_client; from planner.cli import main; "
+        "hub_client.DEADLINE_SECONDS = 60.0; main()"
+    )
     process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("vplan")), "models", "org/tiny"],
+        [sys.executable, "-P", "-c", program, "models", "org/tiny"],
         env={**kept, "HF_HOME": str(tmp_path), "HF_ENDPOINT": hub.url, "NO_PROXY": "127.0.0.1"},
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -216,8 +221,9 @@ def test_an_interrupt_ends_the_wait_at_once(hub: FakeHub, tmp_path: Path) -> Non
     waited = threading.Event()
     while not hub.requests and not waited.wait(0.02):
         assert process.poll() is None
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=10)
-    assert time.monotonic() - began < 1.0  # at once, on a busy machine
+    try:
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert (process.returncode, said) == (130, b"")
