@@ -102,6 +102,8 @@ def print_run(run: Validation) -> None:
         say(missing, "dim")
     _print_requests(run)
     _print_usage(run)
+    if str(run.spent):
+        say(f"Took: {run.spent}", "dim")
     text = verdict_line(run)
     say(f"{text[0].upper()}{text[1:]}.", _COLOURS[run.verdict.value])
     if run.failure is not None:

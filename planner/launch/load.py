@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from planner.launch.request import Completion
 from planner.workload import Workload
 
-_LEVEL_SECONDS: Final = 20.0  # that a level may take, as far as one can tell before
+_LEVEL_SECONDS: Final = 15.0  # that a level may take, as far as one can tell before
 _PART: Final = 0.25  # of it, for the prompt of one request, or for its answer
 _FEWEST: Final = 2  # requests for each of those that run at once, where there is time
 _MOST: Final = 64
@@ -49,6 +49,7 @@ class LevelResult(Struct, frozen=True):
     median_tpot: float | None
     output_rate: float
     by: str  # what sent the requests
+    seconds: float = 0.0  # from the first request to the last answer
 
 
 def levels(
@@ -113,6 +114,7 @@ def parse_bench(text: str, level: Level) -> LevelResult | None:
             told["median_tpot_ms"] / 1000 or None,
             float(told["output_throughput"]),
             "vllm bench serve",
+            float(told["duration"]),
         )
     except (ValueError, LookupError, TypeError):
         return None
@@ -141,6 +143,7 @@ def summed_up(
         median(times) if times else None,
         sum(answer.output_tokens for answer in answers) / seconds,
         "requests of vplan's own",
+        seconds,
     )
 
 

@@ -43,6 +43,8 @@ def markdown(run: Validation) -> str:
         told = run.probe.speculation
         line = speculation_line(told.drafts, told.acceptance_length, told.acceptance_rates)
         lines += ["", line] if line else []
+    if str(run.spent):
+        lines += ["", f"Took: {run.spent}"]
     if run.failure is not None:
         lines += ["", said(run.failure, WHOLE)]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from math import inf
 from threading import Event as Flag
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from planner.launch.request import Completion, complete
 
 _OUTPUT_TOKENS: Final = 32
 _FIRST_REQUESTS: Final = 4
+_FEWEST: Final = 2
 
 
 class Probe(Struct, frozen=True):
@@ -32,6 +35,8 @@ class Probe(Struct, frozen=True):
     settings: Mapping[str, Any] | None = None
     levels: tuple[LevelResult, ...] = ()
     speculation: Speculation | None = None
+    seconds: float | None = None  # that this took
+    load_seconds: float | None = None  # and the load
 
     @property
     def ttft(self) -> float | None:
@@ -44,23 +49,27 @@ class Probe(Struct, frozen=True):
         times = sorted(answer.tpot for answer in self.completions[1:] if answer.tpot is not None)
         return times[len(times) // 2] if times else None
 
-    def with_load(self, results: tuple[LevelResult, ...], client: Client) -> Probe:
+    def with_load(self, results: tuple[LevelResult, ...], client: Client, seconds: float) -> Probe:
         """The same after a load; the counters of speculation are read again. `ServerError`."""
-        return replace(self, levels=results, speculation=read_metrics(client).speculation)
+        told = read_metrics(client).speculation
+        return replace(self, levels=results, speculation=told, load_seconds=seconds)
 
 
 def probe(
     client: Client,
     *,
     generates: bool = True,
+    patience: float = inf,
     observer: Observer = ignore,
     cancel: Flag | None = None,
 ) -> Probe:
     """Ask a server; requests only if its model writes text.
 
-    Raises `ServerError` where it does not answer as it should: ready does not mean working; and
+    After `patience` seconds of them two are enough: the first warms the server up. Raises
+    `ServerError` where it does not answer as it should: ready does not mean working; and
     `Cancelled` between two requests once `cancel` is set.
     """
+    began = time.monotonic()
     listed = client.json("/v1/models")
     try:
         model = str(listed["data"][0]["id"])
@@ -70,9 +79,11 @@ def probe(
     room = length if isinstance(length, int) else _OUTPUT_TOKENS * 8
     output = max(1, min(_OUTPUT_TOKENS, room // 8))
     asked = prompts()[:_FIRST_REQUESTS] if generates else ()
-    completions = []
+    completions: list[Completion] = []
     for number, prompt in enumerate(asked, start=1):
         check(cancel)
+        if len(completions) >= _FEWEST and time.monotonic() - began > patience:
+            break
         observer(Asking(f"request {number} of {len(asked)}"))
         completions.append(complete(client, model, prompt[: room // 2], output))
     metrics = read_metrics(client)
@@ -83,4 +94,5 @@ def probe(
         tuple(completions),
         server_settings(client),
         speculation=metrics.speculation,
+        seconds=time.monotonic() - began,
     )

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
+from math import inf
 from pathlib import Path
 from threading import Event as Flag
 from typing import Final
@@ -44,10 +46,12 @@ from planner.launch.probe import Probe, probe
 from planner.launch.process import Launch
 from planner.launch.progress import Observer, ignore
 from planner.launch.server import Outcome, Server
+from planner.launch.spent import Spent
 from planner.launch.terms import Term, compare, unseen
 from planner.launch.usage import Usage, Watch, meter
 
 _LOAD_SECONDS: Final = 75.0  # that a load may take
+_PATIENCE: Final = 4.0  # for the first requests, where a load follows
 _DYING_SECONDS: Final = 5.0  # for a server that failed a request to say why
 
 
@@ -81,6 +85,7 @@ class Validation(Struct, frozen=True):
     usage: Usage
     observations: tuple[Observation, ...] = ()
     kept: Kept | None = None
+    stop_seconds: float | None = None
     attached: bool = False  # the server was there already
     uid: str = field(default_factory=lambda: uuid4().hex)
 
@@ -90,6 +95,18 @@ class Validation(Struct, frozen=True):
         if self.failure is not None:
             return Verdict.FAILED
         return Verdict.INSIDE if all(term.inside for term in self.terms) else Verdict.OUTSIDE
+
+    @property
+    def spent(self) -> Spent:
+        """Where the time went."""
+        probe, levels = self.probe, self.probe.levels if self.probe is not None else ()
+        return Spent(
+            self.ready_seconds,
+            probe.seconds if probe is not None else None,
+            probe.load_seconds if probe is not None else None,
+            sum(result.seconds for result in levels) if levels else None,
+            self.stop_seconds,
+        )
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -151,7 +168,9 @@ def validate(
             failure = Failure(FailureKind.TIMEOUT, _how_far(server.facts, timeout), seen=True)
         if answers is not None and keep:
             kept = _keep(server, preflight.port, key, folder)
+        began_to_stop = time.monotonic()
         exit_status = server.exit_status if kept else server.stop()
+        stopped = None if kept else time.monotonic() - began_to_stop
         facts = server.facts
         usage = watch.stop()
     if outcome is Outcome.ENDED:
@@ -166,7 +185,8 @@ def validate(
     )
     learned = observe(preflight.check, facts, answers)  # a start that failed teaches, too
     return Validation(
-        preflight, began, folder, facts, answers, terms, ready, failure, usage, learned, kept
+        preflight, began, folder, facts, answers, terms, ready, failure, usage, learned, kept,
+        stopped,
     )  # fmt: skip
 
 
@@ -185,9 +205,12 @@ def ask(
     memory = preflight.check.memory
     assert memory is not None
     writes = not memory.config.pooling and not memory.card.has_cross_attention
-    answers = probe(client, generates=writes, observer=observer, cancel=cancel)
-    if not writes or requests == 0:
+    loads = writes and requests != 0
+    patience = _PATIENCE if loads else inf  # the load tells more
+    answers = probe(client, generates=writes, patience=patience, observer=observer, cancel=cancel)
+    if not loads:
         return answers
+    began = time.monotonic()
     longest = answers.max_model_len or memory.kv_cache.max_model_len
     load = Load(
         client,
@@ -199,7 +222,7 @@ def ask(
     )
     python = preflight.installation.python
     results = send(load, python, folder, seconds=_LOAD_SECONDS, observer=observer, cancel=cancel)
-    return answers.with_load(results, client)
+    return answers.with_load(results, client, time.monotonic() - began)
 
 
 def _keep(server: Server, port: int, key: str, folder: Path) -> Kept:

@@ -65,6 +65,7 @@ class LevelReport(StrictModel):
     median_tpot: float | None
     output_tokens_per_second: float
     by: str
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, result: LevelResult) -> LevelReport:
@@ -81,6 +82,7 @@ class LevelReport(StrictModel):
             median_tpot=result.median_tpot,
             output_tokens_per_second=result.output_rate,
             by=result.by,
+            seconds=result.seconds,
         )
 
 
@@ -166,6 +168,16 @@ class UsageReport(StrictModel):
     peak_watts: float | None
 
 
+class SpentReport(StrictModel):
+    """Seconds of the parts of a validation; null for those that it did not get to."""
+
+    start: float | None
+    requests: float | None = Field(description="the first ones")
+    load: float | None = Field(description="with the start of the program that sends it")
+    levels: float | None = Field(description="of which requests were sent")
+    stop: float | None
+
+
 class ValidationReport(StrictModel):
     """`vplan validate --json`, and report.json of a run."""
 
@@ -191,6 +203,7 @@ class ValidationReport(StrictModel):
     uid: str = ""
     gpu: str = ""
     observations: list[ObservationReport] = Field(default_factory=list)
+    spent: SpentReport | None = None
     unseen: list[str] = Field(
         default_factory=list, description="parts of the memory that nothing told of"
     )
@@ -229,5 +242,6 @@ class ValidationReport(StrictModel):
             uid=run.uid,
             gpu=check.rig.smallest.gpu.slug,
             unseen=list(run.unseen),
+            spent=SpentReport.like(run.spent),
             observations=[ObservationReport.of(seen) for seen in run.observations],
         )

@@ -19,15 +19,15 @@ def seen(ttft: float, tpot: float, prompt_tokens: int = 50) -> tuple[Completion,
 def test_a_gpu_gets_the_lengths_of_the_workload() -> None:
     """0.2 ms a token of a prompt, 10 ms a token of an answer: rounds of 2.8 and of 4.7 s."""
     alone, together = levels(CHAT, 4096, seen(0.020, 0.010), None)
-    assert alone == Level(1, 7, 1024, 256)
-    assert together == Level(4, 16, 1024, 256)
+    assert alone == Level(1, 5, 1024, 256)
+    assert together == Level(4, 12, 1024, 256)
 
 
 def test_a_slow_cpu_gets_shorter_ones() -> None:
-    """10 ms a token of a prompt, 200 ms a token of an answer: five seconds of each."""
+    """10 ms a token of a prompt, 200 ms a token of an answer: 3.75 seconds of each."""
     alone, together = levels(CHAT, 4096, seen(0.7, 0.2), None)
-    assert alone == Level(1, 2, 500, 25)
-    assert together == Level(4, 4, 500, 25)  # 27.5 s, once
+    assert alone == Level(1, 2, 375, 18)
+    assert together == Level(4, 4, 375, 18)  # 20.4 s, once
 
 
 @pytest.mark.parametrize("tpot", [0.001, 0.01, 0.1, 0.3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import stat
@@ -55,6 +56,8 @@ def test_a_launch_that_comes_out_as_planned(fake: Fake) -> None:
     assert rows["concurrency"] == ["exact", "32.00", "0", "yes"]
     assert rows["context length"] == ["exact", "4,096", "0", "yes"]
     assert "4 requests answered" in run.out
+    assert re.search(r"Took: vLLM's start \d+ s, first requests \d+ s, load \d+ s \(\d+ s until it "
+                     r"sent any\), stop \d+ s", " ".join(run.out.split()))  # fmt: skip
     assert "All 6 terms are inside the plan's bands." in run.out
     assert not fake.alive()
 

@@ -16,7 +16,9 @@ import pytest
 from fake_installation import CACHE, FAKE, Fake
 from program import Vplan
 
+from planner.launch.client import Client
 from planner.launch.ports import free_port
+from planner.launch.probe import probe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
 
@@ -37,6 +39,13 @@ def test_a_load_of_our_own_where_there_is_no_bench(fake: Fake) -> None:
         assert (level["prompt_tokens"], level["output_tokens"]) == (50, 20)
         assert level["by"] == "requests of vplan's own"
         assert level["output_tokens_per_second"] > 0
+        assert level["seconds"] > 0
+    spent = json.loads(run.out)["spent"]
+    assert spent["levels"] == pytest.approx(alone["seconds"] + together["seconds"])
+    assert spent["start"] == json.loads(run.out)["ready_seconds"]
+    assert spent["load"] >= spent["levels"]
+    assert spent["requests"] > 0
+    assert spent["stop"] > 0
     assert "| 3 | 6 | 50 + 20 |" in (fake.folder() / "report.md").read_text()
 
 
@@ -256,6 +265,15 @@ def test_a_server_that_runs_already(fake: Fake, running: str) -> None:
     other = fake.vplan("validate", "--attach", running, "--requests", "1", "--json", "--", *given)
     assert other.status == 1
     assert json.loads(other.out)["verdict"] == "outside"
+
+
+@pytest.mark.parametrize(("patience", "asked"), [(0.0, 2), (60.0, 4)])
+def test_a_slow_server_is_asked_less(patience: float, asked: int, running: str) -> None:
+    """Two answers at least: the first warms it up."""
+    client = Client(running, "their-key")
+    answers = probe(client, patience=patience)
+    assert len(answers.completions) == asked
+    assert answers.ttft is not None
 
 
 def log_of_it(fake: Fake, tokens: str = "131,072", release: str = "0.32.0") -> str:
