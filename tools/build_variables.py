@@ -1,10 +1,13 @@
 """Make `planner/engine/data/variables.json`: how vLLM reads the environment variables it knows.
 
-    python tools/build_variables.py RELEASE=PATH/TO/vllm/envs.py ...
+    python tools/build_variables.py [--before] RELEASE=PATH/TO/vllm/envs.py ...
 
 `environment_variables` of each release is read, not run: what is made a number with `int` or
-`float`, and what must be one of the choices of `env_with_choices`. A variable that some of the
-releases read otherwise is left out; of choices it has those of any release.
+`float`, and what must be one of the choices of `env_with_choices`. The releases are given from the
+oldest to the newest. A variable that some of them read otherwise is left out, but for those that
+were read otherwise only before a release ("since"), or only after one ("until"). Of choices it has
+those of any release. `--before`: the table stays for the releases it was made of, and older ones
+are put before them.
 """
 
 from __future__ import annotations
@@ -14,9 +17,19 @@ import ast
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
+from planner.engine.releases import known_releases
+
 OUTPUT = Path(__file__).parent.parent / "planner" / "engine" / "data" / "variables.json"
+SOURCE = "vllm/envs.py of "
+# Read by releases that do not read all of them when they start, but whatever they serve: where a
+# module of theirs is imported or the settings are made (vllm/logger.py, attention/layer.py by
+# forward_context.py, entrypoints/openai/api_server.py, engine/arg_utils.py of 0.8.5 to 0.11.0).
+ALWAYS_READ = (
+    "VLLM_CONFIGURE_LOGGING", "VLLM_LOG_BATCHSIZE_INTERVAL", "VLLM_SERVER_DEV_MODE", "VLLM_USE_V1",
+)  # fmt: skip
 NUMBERS = {
     "int": "int", "maybe_convert_int": "int", "maybe_convert_bool": "int",
     "float": "float",
@@ -72,26 +85,57 @@ def of_choices(call: ast.Call, *, several: bool) -> Reader:
     return Reader(kind, frozenset(ast.literal_eval(choices)), any_case)
 
 
+def row(reads: list[tuple[str, Reader]]) -> dict[str, object] | None:
+    """Of a variable by what each release makes of it; None if that cannot be said."""
+    runs = [
+        (how, list(same))
+        for how, same in groupby(reads, lambda each: (each[1].kind, each[1].any_case))
+    ]
+    typed = [(how, same) for how, same in runs if how[0] is not None]
+    if len(typed) != 1:
+        return None
+    ((kind, any_case), same) = typed[0]
+    found: dict[str, object] = {"kind": kind}
+    choices = sorted(frozenset().union(*(one.choices for _, one in same)))
+    found |= {"choices": choices} if choices else {}
+    found |= {"any_case": True} if any_case else {}
+    found |= {"since": same[0][0]} if same[0] != reads[0] else {}
+    found |= {"until": same[-1][0]} if same[-1] != reads[-1] else {}
+    return found
+
+
+def known(release: str) -> set[str]:
+    """The variables that a release has, whatever it makes of them."""
+    facts = json.loads(OUTPUT.with_name("options.json").read_text())["environment"]
+    at = known_releases().index(release)
+    return {name for name, runs in facts.items() if any(a <= at <= b for a, b in runs)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", nargs="+", metavar="RELEASE=PATH")
-    sources = [each.partition("=") for each in parser.parse_args().sources]
-    found: dict[str, list[Reader]] = {}
-    for _, _, path in sources:
+    parser.add_argument("--before", action="store_true")
+    options = parser.parse_args()
+    sources = [each.partition("=") for each in options.sources]
+    releases = [release for release, _, _ in sources]
+    found: dict[str, list[tuple[str, Reader]]] = {}
+    for release, _, path in sources:
         for name, one in readers(Path(path)):
-            found.setdefault(name, []).append(one)
-    table: dict[str, object] = {}
-    for name, all_of_it in sorted(found.items()):
-        kinds = {(one.kind, one.any_case) for one in all_of_it}
-        ((kind, any_case), *others) = kinds
-        if others or kind is None:
-            continue
-        choices = sorted(frozenset().union(*(one.choices for one in all_of_it)))
-        of_case = {"any_case": True} if any_case else {}
-        table[name] = {"kind": kind, "choices": choices} | of_case if choices else {"kind": kind}
-    source = f"vllm/envs.py of {', '.join(release for release, _, _ in sources)}"
+            found.setdefault(name, []).append((release, one))
+    if options.before:
+        kept = json.loads(OUTPUT.read_text())
+        later = kept["source"].removeprefix(SOURCE).split(", ")
+        for name in known(later[0]) & found.keys() | kept["variables"].keys():
+            old = kept["variables"].get(name, {"kind": None})
+            choices = frozenset(old.get("choices", ()))
+            one = Reader(old["kind"], choices, old.get("any_case", False))
+            found.setdefault(name, []).append((old.get("since", later[0]), one))
+        releases += later
+    table = {name: each for name, reads in sorted(found.items()) if (each := row(reads))}
+    source = f"{SOURCE}{', '.join(releases)}"
     lines = [f'"{name}": {json.dumps(row)}' for name, row in table.items()]
-    head = f'{{\n"source": {json.dumps(source)},\n"variables": {{\n'
+    always = json.dumps(ALWAYS_READ)
+    head = f'{{\n"source": {json.dumps(source)},\n"always_read": {always},\n"variables": {{\n'
     OUTPUT.write_text(head + ",\n".join(lines) + "\n}\n}\n")
     print(f"{len(table)} variables in {OUTPUT.name}")
 

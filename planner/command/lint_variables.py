@@ -37,7 +37,7 @@ def lint_variables(environ: Mapping[str, str], release: Release) -> Iterator[Fin
 
 def _unreadable(name: str, why: str, release: Release) -> Finding:
     fix = f"leave {name} out"
-    if stops_the_start(release):
+    if stops_the_start(name, release):
         text = f"{why}: vLLM {release.name} reads it when it starts, and stops"
         return Finding("bad_variable", Severity.ERROR, text, fix)
     text = f"{why}: vLLM {release.name} stops where it comes to read it"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from vllm_folders import add_weights, make_folder
-from vllm_server import launch
+from vllm_server import launch, serving
 
 from planner.launch.facts import FailureKind, Milestone
 from planner.launch.log import read_log
@@ -233,6 +233,60 @@ def test_a_kept_server_and_one_that_is_attached_to(
     until = time.monotonic() + 15  # for the watchdog to see to the rest
     while vllm_processes(tmp_path.parent) and time.monotonic() < until:
         time.sleep(0.1)
+
+
+def test_a_server_that_somebody_else_started_with_its_log(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """Nothing of it changes; it is asked what is said, and its log tells the rest."""
+    folder = make_folder(tmp_path, "llama")
+    options = ["--max-model-len", "4096", "--gpu-memory-utilization", "0.15"]
+    with serving(folder, options, {}, tmp_path / "cache") as server:
+        assert server.up, server.log.read_text()[-2000:]
+        url = f"http://127.0.0.1:{server.port}"
+        before = server.metrics()
+
+        def attached(*words: str) -> tuple[int, dict[str, Any], str]:
+            command = [VPLAN, "validate", "--attach", url, "--json", *words]
+            run = subprocess.run(command, capture_output=True, text=True, env=environ)
+            assert run.stdout, run.stderr
+            return run.returncode, json.loads(run.stdout), run.stderr
+
+        ask = ("--requests", "3", "--concurrency", "2", "--prompt-tokens", "20",
+               "--output-tokens", "10")  # fmt: skip
+        status, report, said = attached(*ask, "--log", str(server.log))
+        after = server.metrics()
+        assert status == 0, (said, report["terms"])
+        _, bare, _ = attached("--requests", "0")
+        assert runs(server.process.pid)
+    terms = {term["name"]: term for term in report["terms"]}
+    assert terms["KV tokens"]["measured"] == report["facts"]["kv_tokens"]
+    assert terms["weights and the process"]["measured"] == report["facts"]["ranks"][0]["consumed"]
+    assert report["unseen"] == []
+    assert "--gpu-memory-utilization 0.15" in report["command"]
+    assert report["facts"]["ready"]
+    assert report["spent"]["start"] is report["spent"]["stop"] is None
+    assert "weights and the process" in bare["unseen"]
+    # Of requests of two levels, 3 each, and of the first ones: 2 at least, no more than 4.
+    asked = finished(after) - finished(before)
+    assert asked == len(report["completions"]) + 2 * 3
+    assert [level["completed"] for level in report["levels"]] == [3, 3]
+    assert settings(before) == settings(after)
+    lines = [line for line in server.log.read_text().splitlines() if '"POST ' in line]
+    asked_for = {line.split('"')[1].split()[1] for line in lines}
+    assert asked_for == {"/v1/completions", "/tokenize"}  # the latter by vLLM's own benchmark
+
+
+def finished(metrics: str) -> float:
+    """Requests that a server has answered."""
+    lines = [line for line in metrics.splitlines() if line.startswith("vllm:request_success_total")]
+    assert lines
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def settings(metrics: str) -> list[str]:
+    """What it was configured to."""
+    return [line for line in metrics.splitlines() if "config_info" in line]
 
 
 def test_the_next_plan_is_closer(

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -39,11 +40,34 @@ class Launched(Struct, frozen=True):
         return int(tokens.replace(",", "")), int(length.replace(",", "")), concurrency
 
 
+class Serving(Struct, frozen=True):
+    """A server that is there, or one that did not come up."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+    up: bool
+
+    def metrics(self) -> str:
+        """Its counters and gauges."""
+        return _get(self.port, "/metrics")
+
+
 def launch(model: Path, options: list[str], environ: dict[str, str], cache: Path) -> Launched:
     """Start a server for the model, ask what it allocated, and stop it.
 
     `cache` is a folder in which vLLM keeps what it learns of model classes.
     """
+    with serving(model, options, environ, cache) as server:
+        metrics = server.metrics() if server.up else ""
+    return Launched(server.log.read_text(errors="replace"), _cache_config(metrics))
+
+
+@contextmanager
+def serving(
+    model: Path, options: list[str], environ: dict[str, str], cache: Path
+) -> Iterator[Serving]:
+    """A server for the model, as somebody else would start it; at the end it is stopped."""
     port = _free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--load-format", "dummy", "--enforce-eager", "--host", "127.0.0.1"]
@@ -65,11 +89,9 @@ def launch(model: Path, options: list[str], environ: dict[str, str], cache: Path
             start_new_session=True,
         )
         try:
-            up = _wait(server, port)
-            metrics = _get(port, "/metrics") if up else ""
+            yield Serving(server, port, log, _wait(server, port))
         finally:
             _stop(server)
-    return Launched(log.read_text(errors="replace"), _cache_config(metrics))
 
 
 def _wait(server: subprocess.Popen[bytes], port: int) -> bool:

@@ -75,6 +75,33 @@ def test_older_releases_read_a_variable_where_they_need_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("variable", "release", "severity"),
+    [
+        # `enable_envs_cache` of vllm/envs.py is there from 0.11.1 on.
+        ("VLLM_AUDIO_FETCH_TIMEOUT=abc", "0.11.1", Severity.ERROR),
+        ("VLLM_AUDIO_FETCH_TIMEOUT=abc", "0.8.5", Severity.WARNING),
+        # `try_v1 = envs.VLLM_USE_V1 or ...` of engine/arg_utils.py, and modules' own lines.
+        ("VLLM_USE_V1=true", "0.10.2", Severity.ERROR),
+        ("VLLM_USE_V1=0", "0.10.2", None),
+        ("VLLM_SERVER_DEV_MODE=yes", "0.8.5", Severity.ERROR),
+        ("VLLM_CONFIGURE_LOGGING=false", "0.11.0", Severity.ERROR),
+        ("VLLM_LOG_BATCHSIZE_INTERVAL=never", "0.11.0", Severity.ERROR),
+        # Gone before 0.12, and read otherwise before or after a release.
+        ("VLLM_SKIP_DEEP_GEMM_WARMUP=no", "0.10.2", Severity.WARNING),
+        ("VLLM_KV_CACHE_LAYOUT=nhd", "0.10.2", None),
+        ("VLLM_KV_CACHE_LAYOUT=nhd", "0.11.0", Severity.WARNING),
+        ("VLLM_DISABLE_COMPILE_CACHE=true", "0.11.0", Severity.WARNING),
+        ("VLLM_DISABLE_COMPILE_CACHE=true", "0.32.0", None),
+    ],
+)
+def test_what_older_releases_make_of_a_value(
+    variable: str, release: str, severity: Severity | None
+) -> None:
+    found = [each for each in checked(variable, release).findings if each.code == "bad_variable"]
+    assert [each.severity for each in found] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
     ("release", "starts"), [("0.33.0", False), ("0.32.0", False), ("0.22.0", False),
                             ("0.20.0", True), ("0.10.0", True)]
 )  # fmt: skip
