@@ -209,6 +209,8 @@ def test_an_interrupt_ends_the_wait_at_once(hub: FakeHub, tmp_path: Path) -> Non
     hub.delay["/api/models"] = 60.0
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     program = (
+        # Jobs in the background of a shell ignore interrupts, and so does what they start.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from model_cards.sources import hub_client; from planner.cli import main; "
         "hub_client.DEADLINE_SECONDS = 60.0; main()"
     )
