@@ -1,7 +1,7 @@
 """Where runs and what they taught are kept: an SQLite file in the user's data directory.
 
 One writer at a time, others wait; a file that is damaged is set aside and never deleted, and one of
-a newer vplan is left alone.
+a newer vplan is left alone. A file with values that no run has is damaged, too.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from planner.errors import PlanError
 
 _VERSION: Final = 1
 _WAIT_SECONDS: Final = 30.0
+_SIZES: Final = (1e-9, 1e18)  # between them lies every measured time and size, in seconds and bytes
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA: Final = """
 CREATE TABLE run (
@@ -74,6 +75,22 @@ class Run(Struct, frozen=True):
         """What it taught."""
         return Lesson(self.gpu, self.release, self.observations)
 
+    @property
+    def makes_sense(self) -> bool:
+        """Whether it can be a run: whatever else is in a file, nobody measured it."""
+        from planner.engine.releases import find_release
+
+        texts = [self.began, self.gpu, self.release, self.model, self.verdict, self.command]
+        texts += [self.uid, self.source]
+        texts += [text for seen in self.observations for text in (seen.subject, seen.formula)]
+        if not all(isinstance(text, str) for text in texts):
+            return False
+        try:
+            find_release(self.release)
+        except PlanError:
+            return False
+        return all(_is_size(n) for seen in self.observations for n in (seen.measured, seen.fitted))
+
 
 class CalibrationStore:
     """The runs of a file, which is made when first written to.
@@ -93,8 +110,11 @@ class CalibrationStore:
 
     def add(self, runs: Iterable[Run]) -> int:
         """Keep runs; how many were not there yet. They are all kept, or none is."""
+        known = list(runs)
+        if not all(run.makes_sense for run in known):
+            raise StoreError("a run with values that nobody measures is not kept")
         with self._open() as base:
-            return sum(_insert(base, run) for run in runs)
+            return sum(_insert(base, run) for run in known)
 
     def runs(self) -> list[Run]:
         """All of them, oldest first."""
@@ -144,7 +164,7 @@ class CalibrationStore:
         aside = self._set_aside()
         base = _connected(self.path)
         base.execute("BEGIN IMMEDIATE")
-        count = sum(_insert(base, run) for run in self._refill())
+        count = sum(_insert(base, run) for run in self._refill() if run.makes_sense)
         base.execute("COMMIT")
         self._warn(
             f"{self.path} was damaged and is now {aside.name}; a new one holds {count} runs from "
@@ -175,6 +195,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         if version > _VERSION:
             raise StoreError(f"{path} was written by a newer vplan; this one leaves it alone")
         state = base.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if state == "ok" and version == _VERSION:
+            state = "ok" if all(run.makes_sense for run in _select(base)) else "no runs"
         if state != "ok":
             error = sqlite3.DatabaseError(state)
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
@@ -185,6 +207,12 @@ def _connected(path: Path) -> sqlite3.Connection:
         base.close()
         raise
     return base
+
+
+def _is_size(value: Any) -> bool:
+    """Whether a value can be a time or a size, or the difference of two."""
+    least, most = _SIZES
+    return type(value) in (int, float) and (value == 0 or least <= abs(value) <= most)
 
 
 @contextmanager
@@ -273,8 +301,11 @@ def imported(text: str, source: str) -> list[Run]:
             raise ValueError
         if content["schema_version"] > _VERSION:
             raise PlanError(f"{source} was written by a newer vplan")
-        return [replace(_run(row), source=source) for row in content["runs"]]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        runs = [replace(_run(row), source=source) for row in content["runs"]]
+        if not all(run.makes_sense for run in runs):
+            raise ValueError
+        return runs
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         raise PlanError(f"{source} is no export of vplan calibration") from None
 
 

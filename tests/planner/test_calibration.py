@@ -316,6 +316,52 @@ def test_text_that_is_none_in_a_file_that_is_whole(tmp_path: Path) -> None:
     assert kept.verdict == "ins\ufffdde"
 
 
+NO_RUNS = [
+    ("run", "release", "x"), ("run", "release", "0.1.0"), ("run", "began", b"\xff"),
+    ("run", "gpu", b""), ("observation", "measured", "much"), ("observation", "measured", b"\x00"),
+    ("observation", "measured", float("inf")), ("observation", "measured", -1e300),
+    ("observation", "fitted", 5e-324), ("observation", "subject", b"\xff"),
+    ("observation", "formula", b""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "column", "value"), NO_RUNS)
+def test_values_that_no_run_has_are_damage(
+    vplan_here: Vplan, table: str, column: str, value: object
+) -> None:
+    """A file that is whole for SQLite, whose columns take values of any type."""
+    CalibrationStore().add([run("a"), run("b")])
+    with sqlite3.connect(store_path()) as base:
+        base.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (value,))
+    base.close()
+    listed = vplan_here("calibration", "list")
+    assert (listed.status, listed.out) == (0, "Nothing was learned yet: vplan validate teaches.\n")
+    assert "was damaged and is now calibration.sqlite3.damaged-" in listed.err
+    assert listed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [{"measured": 10**400}, {"measured": 10**59}, {"measured": float("inf")}, {"measured": "x"},
+     {"fitted": float("nan")}, {"fitted": 1e-300}, {"fitted": None}, {"term": "x"}, {"term": []}],
+    ids=str,
+)  # fmt: skip
+def test_values_that_no_run_has_are_not_imported(seen: dict[str, object]) -> None:
+    rows = json.loads(exported([run()]))
+    rows["runs"][0]["observations"][0] |= seen
+    with pytest.raises(PlanError, match="file is no export of vplan calibration"):
+        imported(json.dumps(rows), "file")
+
+
+def test_values_that_no_run_has_are_not_kept(tmp_path: Path) -> None:
+    store = CalibrationStore(tmp_path / "store", lambda: [run("a"), run("b", float("nan"))])
+    with pytest.raises(StoreError, match="not kept"):
+        store.add([run("c"), run("d", 1e30)])
+    assert store.runs() == []
+    (tmp_path / "store").write_text("damaged")
+    assert [each.uid for each in store.runs()] == ["a"]
+
+
 def test_a_damaged_store_spoils_no_plan(vplan_here: Vplan, tmp_path: Path) -> None:
     path = store_path()
     path.parent.mkdir(parents=True)
