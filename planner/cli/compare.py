@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from hardware_db import Rig, find_rig
+from hardware_db import HardwareError, Rig, UnknownGpu, find_rig
 from model_cards import open_card
 from planner.cli.comparison_text import change, shown
 from planner.cli.console import fail, print_json, say, say_item, show
@@ -25,7 +27,6 @@ from planner.cli.options import (
 from planner.cli.status import Status
 from planner.comparison import (
     Comparison,
-    Side,
     command_side,
     compare_plans,
     recommended_side,
@@ -55,24 +56,26 @@ def compare(
 ) -> int:
     """Put two plans side by side.
 
-    Two models or two commands on --gpu, two GPUs for --model, or two vLLM releases for --model on
-    --gpu. Exit status: 0 both start, 1 one does not, 3 one may not.
+    Two models or commands on --gpu (or a command and a model, with the settings recommended for
+    it), two GPUs for --model, or two vLLM releases for --model on --gpu. Exit status: 0 both start,
+    1 one does not, 3 one may not.
     """
     load = asked_load(use_case, concurrency)
     requirements = Requirements(load, use_case or "chat", asked_context(context))
+    kinds = (_kind(one, model), _kind(other, model))
+    _check((one, other), kinds, gpu, model)
     sides = []
-    for text in (one, other):
-        if _COMMAND.search(text):
-            rig = find_rig(gpu or "auto")
+    for text, kind in zip((one, other), kinds, strict=True):
+        rig = find_rig(text if kind is _Kind.RIG else gpu or "auto")
+        if kind is _Kind.COMMAND:
             name = "command" + (" A" if text is one else " B")
             sides.append(command_side(name, text, rig, requirements, vllm_version))
-        elif model is not None and _RELEASE.fullmatch(text):
-            rig, card = find_rig(gpu or "auto"), open_card(model, offline=offline)
-            release = find_release(text)
-            name = f"vLLM {release.name}"
-            sides.append(recommended_side(name, card, rig, requirements, release))
-        else:
-            sides.append(_model_or_gpu(text, gpu, model, requirements, vllm_version, offline))
+            continue
+        card = open_card(text if kind is _Kind.MODEL else model or "", offline=offline)
+        release = find_release(text if kind is _Kind.RELEASE else vllm_version)
+        names = {_Kind.RIG: rig.spec, _Kind.RELEASE: f"vLLM {release.name}"}
+        name = names.get(kind, card.model_id)
+        sides.append(recommended_side(name, card, rig, requirements, release))
     found = compare_plans(sides[0], sides[1])
     if as_json:
         from planner.report.comparison import ComparisonReport
@@ -83,24 +86,59 @@ def compare(
     return _status(found)
 
 
-def _model_or_gpu(
-    text: str,
-    gpu: str | None,
-    model: str | None,
-    requirements: Requirements,
-    vllm_version: str | None,
-    offline: bool,
-) -> Side:
-    release = find_release(vllm_version)
-    if model is None and _RELEASE.fullmatch(text):
-        raise PlanError(f"to compare vLLM {text} with another release, give --model and --gpu")
-    if model is not None:
-        if gpu is not None:
-            raise PlanError("with --model and --gpu two releases are compared: 0.19.1 0.33.0")
-        rig, card = find_rig(text), open_card(model, offline=offline)
-        return recommended_side(rig.spec, card, rig, requirements, release)
-    rig, card = find_rig(gpu or "auto"), open_card(text, offline=offline)
-    return recommended_side(card.model_id, card, rig, requirements, release)
+class _Kind(Enum):
+    """What a word names."""
+
+    COMMAND = "a command"
+    RELEASE = "a vLLM release"
+    RIG = "hardware"
+    MODEL = "a model"
+
+
+def _kind(text: str, model: str | None) -> _Kind:
+    """What `text` names; beside a `model`, what is no release is hardware, perhaps misspelt."""
+    if _COMMAND.search(text):
+        return _Kind.COMMAND
+    if _RELEASE.fullmatch(text):
+        return _Kind.RELEASE
+    if "/" in text or Path(text).is_dir():
+        return _Kind.MODEL
+    try:
+        find_rig(text)
+    except UnknownGpu:
+        return _Kind.MODEL if model is None else _Kind.RIG
+    except HardwareError:
+        return _Kind.RIG
+    return _Kind.RIG
+
+
+def _check(
+    words: tuple[str, str], kinds: tuple[_Kind, _Kind], gpu: str | None, model: str | None
+) -> None:
+    """Two of a kind, or a command and a model, with the options that they need and no other."""
+    both = set(kinds)
+    if both == {_Kind.MODEL, _Kind.RIG}:
+        named = dict(zip(kinds, words, strict=True))
+        name, rig = named[_Kind.MODEL], named[_Kind.RIG]
+        if "/" not in name and not Path(name).is_dir():
+            find_rig(name)  # a GPU, misspelt: raises with the names that are close
+        raise PlanError(
+            f"{name} is a model and {rig} is hardware; two of a kind are compared: vplan compare "
+            f"{name} OTHER-MODEL --gpu {rig}, or vplan compare {rig} OTHER-GPU --model {name}"
+        )
+    if len(both) == 2 and both != {_Kind.COMMAND, _Kind.MODEL}:
+        (one, other), (its, others) = words, kinds
+        raise PlanError(
+            f"{one} is {its.value} and {other} is {others.value}; two of a kind are compared"
+        )
+    if _Kind.RELEASE in both and model is None:
+        raise PlanError("two releases of vLLM are compared for a model: give it, --model")
+    if _Kind.RIG in both and model is None:
+        raise PlanError("two GPUs are compared for a model: give it, --model")
+    if _Kind.RIG in both and gpu is not None:
+        raise PlanError("--gpu is for two models, releases or commands: leave it out")
+    if both & {_Kind.MODEL, _Kind.COMMAND} and model is not None:
+        raise PlanError("--model is for two GPUs or releases: leave it out")
 
 
 def _status(found: Comparison) -> Status:

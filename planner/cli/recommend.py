@@ -105,7 +105,10 @@ def recommend(
         bool, typer.Option("--all", help="Every model that works, not one of each family.")
     ] = False,
     why: Annotated[
-        str | None, typer.Option("--why", help="Say why a model is not in the ranking, or where.")
+        str | None,
+        typer.Option(
+            "--why", help="Say where a model stands, or why it is not in the ranking: status 1."
+        ),
     ] = None,
     offline: Offline = False,
     validate: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware_db import Rig
-from planner.cli.console import print_json, say, say_item
+from planner.cli.console import fail, print_json, say, say_item
 from planner.cli.plan_text import print_header
 from planner.cli.reasons import rejected_line
 from planner.cli.status import Status
@@ -27,6 +27,11 @@ def print_why(
     say(_line(found))
     for rejected in found.rejected:
         say_item(rejected_line(rejected))
+    if found.choice is None:
+        fail(
+            f"{found.model_id} is not in the ranking of {rig.spec}; what would serve it says "
+            f"vplan recommend --gpu {rig.spec} --model {found.model_id}"
+        )
     return status
 
 

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from planner.cli.app import application
 
 COMMANDS = (
-    "recommend", "check", "speculate", "diagnose", "validate", "tui", "gpus", "models", "schema",
+    "recommend", "check", "compare", "speculate", "diagnose", "validate", "tui", "gpus", "models",
+    "schema",
 )  # fmt: skip
 YES = [
     ("recommend", "--gpu", "4090", "--limit", "2"),
@@ -17,6 +18,8 @@ YES = [
     ("recommend", "--gpu", "4090", "--model", "Qwen/Qwen3-8B"),
     ("recommend", "--gpu", "4090", "--model", "qwen/qwen3-8b", "--offline"),
     ("recommend", "--model", "Qwen/Qwen3-8B"),
+    ("recommend", "--gpu", "4090", "--why", "openai/gpt-oss-20b"),
+    ("compare", "vllm serve Qwen/Qwen3-8B-AWQ", "Qwen/Qwen3-8B-AWQ", "--gpu", "4090"),
     ("gpus",), ("gpus", "4090"), ("gpus", "rtx-40"), ("models", "Qwen3-8B"),
     ("models", "Qwen/Qwen3-8B"), ("schema",), ("schema", "gpus"),
 ]  # fmt: skip
@@ -29,6 +32,9 @@ NO = [
     ("recommend", "--gpu", "4090", "--model", "Qwen/Qwen3-8B", "--context", "2000000000"),
     ("recommend", "--gpu", "4090", "--free-memory", "1MiB"),
     ("recommend", "--gpu", "v100-sxm2-32gb"),
+    ("recommend", "--gpu", "4090", "--why", "meta-llama/Llama-3.3-70B-Instruct"),
+    ("recommend", "--gpu", "4090", "--why", "meta-llama/Llama-3.3-70B-Instruct", "--json"),
+    ("compare", "Qwen/Qwen3-8B", "Qwen/Qwen3-32B", "--gpu", "4090"),
 ]  # fmt: skip
 
 

@@ -61,6 +61,20 @@ WRONG = [
     (("models", "nobody/nothing-at-all", "--offline"), ["nobody/nothing-at-all"]),
     (("models", "--revision", "v2"), ["--revision", "vplan models NAME"]),
     (("schema", "poem"), ["poem", "ranking"]),
+    # Two of a kind are compared, with the options that such a pair needs.
+    (("compare", "Qwen/Qwen3-8B", "4090"), ["OTHER-MODEL --gpu 4090", "--model Qwen/Qwen3-8B"]),
+    (("compare", "4090", "Qwen/Qwen3-8B", "--gpu", "4090"), ["OTHER-MODEL --gpu 4090"]),
+    (("compare", "490", "4090"), ["490", "rtx-4090"]),
+    (("compare", "4090", "490", "--model", "Qwen/Qwen3-8B"), ["490", "rtx-4090"]),
+    (("compare", "4090", "5090"), ["two GPUs", "--model"]),
+    (("compare", "4090", "5090", "--model", "Qwen/Qwen3-8B", "--gpu", "3090"), ["leave it out"]),
+    (("compare", "0.32.0", "0.33.0", "--gpu", "4090"), ["two releases", "--model"]),
+    (("compare", "Qwen/Qwen3-8B", "0.33.0"), ["a model", "a vLLM release", "two of a kind"]),
+    (("compare", "vllm serve Qwen/Qwen3-8B", "0.33.0"), ["a command", "two of a kind"]),
+    (
+        ("compare", "Qwen/Qwen3-8B", "Qwen/Qwen3-4B", "--gpu", "4090", "--model", "Qwen/Qwen3-8B"),
+        ["--model", "leave it out"],
+    ),
     # Nothing that a terminal would act on comes back.
     ((*ON, "--use-case", "\x1b[31mred"), ["\\x1b[31mred"]),
     ((*ON, "--vllm-version", "\x1b]0;title\x07"), ["\\x1b"]),
