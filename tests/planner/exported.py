@@ -38,6 +38,10 @@ LAUNCHES: dict[str, Callable[[], MemoryPlan]] = {
         LARGE, "2x8xh100-sxm", "0.10.2", tensor_parallel_size=8, data_parallel_size=2,
         data_parallel_size_local=1, enable_expert_parallel=True,
     ),
+    "four machines, replicas counted by hand": lambda: plan(
+        LARGE, "4x8xh100-sxm", "0.10.2", tensor_parallel_size=4, data_parallel_size=8,
+        data_parallel_size_local=2, enable_expert_parallel=True,
+    ),
     "two machines on Ray": lambda: plan(
         LARGE, "2x8xh100-sxm", "0.10.2", tensor_parallel_size=8, pipeline_parallel_size=2,
         distributed_executor_backend="ray",

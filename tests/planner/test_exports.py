@@ -68,6 +68,15 @@ def read(words: list[str], memory: MemoryPlan) -> ServeCommand:
     return read_command(kept, memory.release.name)
 
 
+def run_by_bash(script: str, environ: dict[str, str]) -> list[str]:
+    """The words with which a script starts vLLM."""
+    started = f"vllm() {{ printf '%s\\0' vllm \"$@\"; }}; {script.removeprefix('exec ')}"
+    run = subprocess.run(
+        ["bash", "-c", started], capture_output=True, text=True, env=environ, check=True
+    )
+    return run.stdout.split("\0")[:-1]
+
+
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_the_shell_gets_the_command(name: str) -> None:
     memory = launch(name)
@@ -82,7 +91,8 @@ def test_the_shell_gets_the_command(name: str) -> None:
         if memory.config.given.nnodes > 1:
             assert words[words.index("--node-rank") + 1] == str(rank)
         elif machines > 1 and rank:
-            assert words[words.index("--data-parallel-start-rank") + 1] == str(rank)
+            first = rank * (memory.config.given.data_parallel_size_local or 0)
+            assert words[words.index("--data-parallel-start-rank") + 1] == str(first)
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
@@ -125,7 +135,13 @@ def test_a_compose_file_obeys_the_specification(name: str) -> None:
     environ = {"HEAD_ADDRESS": "10.0.0.1", "HOME": "/root"}
     for each, service in services.items():
         words = [interpolated(w, environ) for w in service["entrypoint"] + service["command"]]
-        if words[0] == "bash":
+        if words[0] == "bash" and "on Ray" not in name:
+            assert each == "other"
+            number = {key: interpolated(value or "", {**environ, "NODE_RANK": "3"})
+                      for key, value in service["environment"].items()}  # fmt: skip
+            words = run_by_bash(words[2], number)
+            assert words[-3:] == ["--data-parallel-start-rank", "6", "--headless"]
+        elif words[0] == "bash":
             assert words[2].startswith("until ray start" if each == "other" else "ray start --head")
             continue
         assert_same(read(words, memory), memory)
@@ -155,6 +171,9 @@ def test_kubernetes_accepts_the_manifests(name: str) -> None:
             memory.rig.nodes - 1 if number else 1
         )
         words = [expanded(w, environ) for w in container["command"] + container["args"]]
+        if words[0] == "bash" and "on Ray" not in name:  # the second of four machines of two
+            words = run_by_bash(words[2], environ)
+            assert words[-3:] == ["--data-parallel-start-rank", "2", "--headless"]
         if words[0] == "vllm":
             assert_same(read(words, memory), memory)
             assert ("--headless" in words) == (number > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.command.exports.deployment import SECRETS, Deployment
-from planner.command.exports.docker import CACHE, ray_script
+from planner.command.exports.docker import CACHE, ray_script, replica_script
 from planner.command.exports.shell import ADDRESS
 from planner.command.exports.yaml_text import to_yaml
 from planner.engine.device import Platform
@@ -29,7 +29,7 @@ def render(deployment: Deployment) -> str:
         f"On each other: {ADDRESS}=ITS_ADDRESS NODE_RANK=1 docker compose --profile other up",
     ]
     if not deployment.on_ray:
-        usage[1] += ", with 1, 2, ..."
+        usage[1] += ", with 1, 2, ..." if deployment.nodes > 2 else ""
     services = {name: _service(deployment, name) for name in ("first", "other")}
     return deployment.comment(*usage) + to_yaml({"services": services})
 
@@ -37,9 +37,15 @@ def render(deployment: Deployment) -> str:
 def _service(deployment: Deployment, profile: str | None) -> dict[str, Any]:
     command = deployment.contained()
     entrypoint, words = ["vllm", "serve"], [escaped(word) for word in command.arguments]
+    scripted: dict[str, str] = {}  # variables that a script asks for
     if profile is not None and deployment.on_ray:
         script = ray_script(command.argv, int(profile == "other"), f"${ADDRESS}")
         entrypoint, words = ["bash", "-c"], [escaped(script)]
+        scripted = {ADDRESS: f"${{{ADDRESS}:?}}"}
+    elif profile == "other" and deployment.counts_in_shell:
+        script = replica_script(deployment, command.argv, f"${ADDRESS}", "NODE_RANK")
+        entrypoint, words = ["bash", "-c"], [escaped(script)]
+        scripted = {ADDRESS: f"${{{ADDRESS}:?}}", "NODE_RANK": "${NODE_RANK:?}"}
     elif profile is not None:
         address = f"${{{ADDRESS}:?}}"
         words += deployment.member_words(address, 0 if profile == "first" else "${NODE_RANK:-1}")
@@ -55,8 +61,7 @@ def _service(deployment: Deployment, profile: str | None) -> dict[str, Any]:
     service["environment"] = dict.fromkeys(SECRETS) | {
         name: escaped(value) for name, value in deployment.variables
     }
-    if profile is not None and deployment.on_ray:
-        service["environment"][ADDRESS] = f"${{{ADDRESS}:?}}"
+    service["environment"] |= scripted
     service["volumes"] = [
         f"${{HOME}}/.cache/huggingface:{CACHE}",
         *map(_bound, deployment.folders),

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from planner.command.render import Command, Flag
 from planner.command.secrets import SECRET_OPTIONS, is_secret, redacted
 from planner.engine.images import image_of
-from planner.errors import PlanError
 from planner.memory.plan import MemoryPlan
 
 # Variables that the user gives where it runs: for the Hub, and to ask for a key of every client.
@@ -61,6 +60,13 @@ class Deployment(Struct, frozen=True):
     def on_ray(self) -> bool:
         """Whether Ray has to connect the machines first."""
         return self.memory.config.given.distributed_executor_backend == "ray"
+
+    @property
+    def counts_in_shell(self) -> bool:
+        """Whether each of the other machines has to work out which of the replicas it starts."""
+        given = self.memory.config.given
+        by_hand = given.data_parallel_size_local is not None and given.nnodes == 1
+        return by_hand and self.nodes > 2
 
     @property
     def image(self) -> str:
@@ -137,8 +143,8 @@ class Deployment(Struct, frozen=True):
     def member_words(self, address: str, rank: int | str) -> list[str]:
         """What one of several machines adds: where the first is, and its own number.
 
-        A `rank` that is a text stands for the numbers of all but the first; raises `PlanError`
-        where that is not enough.
+        A `rank` that is a text stands for the numbers of all but the first: a reference to a
+        variable, and where `counts_in_shell` the name of one, for a shell.
         """
         given = self.memory.config.given
         local = given.data_parallel_size_local
@@ -148,14 +154,11 @@ class Deployment(Struct, frozen=True):
         words = ["--data-parallel-address", address]
         if rank == 0:
             return words
-        if isinstance(rank, str):
-            if self.nodes > 2:
-                raise PlanError(
-                    f"{self.nodes} machines of replicas need vLLM 0.11.1 or newer in this format: "
-                    "take command, docker or yaml"
-                )
-            rank = 1
-        return [*words, "--data-parallel-start-rank", str(rank * local), "--headless"]
+        if isinstance(rank, int):
+            first = str(rank * local)
+        else:
+            first = f"$(({rank} * {local}))" if self.counts_in_shell else str(local)
+        return [*words, "--data-parallel-start-rank", first, "--headless"]
 
     def shown(self) -> Command:
         """The command without secrets."""

@@ -74,3 +74,9 @@ def ray_script(argv: list[str], rank: int, address: str) -> str:
         join = f'ray start --address="{address}:{RAY_PORT}" --block'
         return f"until {join}; do sleep 5; done"
     return f"ray start --head --port={RAY_PORT} && exec {shlex.join(argv)}"
+
+
+def replica_script(deployment: Deployment, argv: list[str], address: str, rank: str) -> str:
+    """What a container runs to be one of the other machines, by the variable of its number."""
+    words = deployment.member_words(f'"{address}"', rank)
+    return f"exec {shlex.join(argv)} {' '.join(words)}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from planner.command.exports.deployment import SECRETS, Deployment
-from planner.command.exports.docker import CACHE, ray_script
+from planner.command.exports.docker import CACHE, ray_script, replica_script
 from planner.command.exports.yaml_text import to_yaml
 from planner.engine.device import Platform
 
@@ -82,6 +82,10 @@ def _member(deployment: Deployment, *, leads: bool) -> dict[str, Any]:
         argv = [escaped(word) for word in command.argv]
         script = ray_script(argv, 0 if leads else 1, address)
         return pod_spec(deployment, ["bash", "-c"], [script], answers=leads)
+    if not leads and deployment.counts_in_shell:
+        where, number = "$LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"
+        script = escaped(replica_script(deployment, command.argv, where, number))
+        return pod_spec(deployment, ["bash", "-c"], [script], answers=False)
     words = [escaped(word) for word in command.arguments]
     words += deployment.member_words(address, 0 if leads else "$(LWS_WORKER_INDEX)")
     return pod_spec(deployment, ["vllm", "serve"], words, answers=leads)

@@ -71,10 +71,9 @@ def _usage(deployment: Deployment) -> list[str]:
         lines.append("For the head. On each other machine, before it:")
         lines.append(f"ray start --address={ADDRESS}:{RAY_PORT}")
     elif deployment.nodes > 1:
-        first, other = (deployment.member_words(ADDRESS, rank) for rank in (0, 1))
-        lines.append("It sets the part of each machine as well: on the first and on the next")
-        lines.append(f"VLLM_NODE={' '.join(first)}")
-        lines.append(f"VLLM_NODE={' '.join(other)}")
+        lines.append("It sets the part of each machine as well, the first to the last:")
+        for rank in range(deployment.nodes):
+            lines.append(f"VLLM_NODE={' '.join(deployment.member_words(ADDRESS, rank))}")
     return lines
 
 
