@@ -26,7 +26,10 @@ from written_configs import POOLED, WRITTEN
 from model_cards.quantization.presets import PRESETS
 from model_cards.sources.folding import fold
 
-OUTPUT = Path(__file__).parent.parent / "model_cards" / "data" / "catalogue.jsonl"
+ROOT = Path(__file__).parent.parent
+OUTPUT = ROOT / "model_cards" / "data" / "catalogue.jsonl"
+QUALITY = ROOT / "planner" / "recommendation" / "data" / "quality.jsonl"
+TWIN_DIMENSIONS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
 # Keys that say nothing about size, placement, cache or what vLLM decides.
 NOISE = re.compile(
@@ -322,6 +325,41 @@ def aliases(folder: Path, known: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def twins(folder: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rated models without a config whose kind, dimensions and exact total are those of one.
+
+    A later version or another tuning of the same network: nothing of its size differs.
+    """
+    known = {line["id"].lower() for line in lines}
+    rated = {json.loads(text).get("id", "").lower() for text in QUALITY.read_text().splitlines()}
+    by_total: dict[int, list[dict[str, Any]]] = {}
+    for line in lines:
+        own = line["kind"] == "target" and not line.get("reconstructed")
+        if own and preset_of(line["id"]) is None:  # no copy in another format
+            by_total.setdefault(line.get("parameters") or 0, []).append(line)
+    rows = []
+    for row in read_rows(folder / "PARAMS.jsonl"):
+        name = row["name"]
+        if name.lower() in known or name.lower() not in rated:
+            continue
+        for line in by_total.get(row["parameters_raw"], ()):
+            config = line["config"]
+            text = {**config, **config.get("text_config", {})}
+            same = all(text.get(key) == row.get(key) for key in TWIN_DIMENSIONS)
+            if config.get("model_type") == row["architecture"] and same:
+                alias = {
+                    "id": name,
+                    "kind": "alias",
+                    "of": line["id"],
+                    "length": row.get("context_length"),
+                    "license": row.get("license"),
+                    "source": "same model_type, dimensions and total in PyPI llmfit 1.1.17",
+                }
+                rows.append({key: value for key, value in alias.items() if value is not None})
+                break
+    return rows
+
+
 # Name endings of quantized repositories -> preset, tried in order.
 ENDINGS: list[tuple[str, str]] = [
     (r"[-_]awq(-int4)?$", "awq"),
@@ -420,6 +458,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     lines = configured(folder)
     lines += aliases(folder, {line["id"] for line in lines})
+    lines += twins(folder, lines)
     lines += variants(folder, lines)
     lines = with_written(lines)
     lines.sort(key=lambda line: line["id"].lower())

@@ -28,6 +28,14 @@ ABOUT = {
 PENALTIES = ("fp8", "int4-w4a16", "int8-w8a16", "int8-w8a8", "mxfp4", "nvfp4")
 
 
+def copy_or_own(line: dict[str, Any], lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """A model whose released checkpoint is rated too, under its name without "-BF16": a copy."""
+    stem = line["id"].removesuffix("-BF16")
+    if stem == line["id"] or all(other["id"] != stem for other in lines):
+        return line
+    return {"id": line["id"], "of": stem, "format": "bf16"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -66,6 +74,7 @@ def main() -> None:
                 "active": row["params_active"],
             }
         )
+    lines[1:] = [copy_or_own(line, lines[1:]) for line in lines[1:]]
     lines[1:] = sorted(lines[1:], key=lambda line: str(line["id"]).lower())
     with OUTPUT.open("w") as out:
         for line in lines:

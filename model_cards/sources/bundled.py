@@ -44,6 +44,7 @@ class Entry(Struct, frozen=True):
     corrected: bool  # a reconstructed config that its published total put right
     quantized: bool
     quant_method: str | None  # as a config of its own says
+    expert_dtype: str | None = None  # as that config says, where experts are stored otherwise
 
 
 @cache
@@ -85,10 +86,12 @@ def find_entry(model_id: str) -> Entry | None:
     settings = config.get("quantization_config") or nested.get("quantization_config") or {}
     quantized = bool("preset" in row or "side" in row or settings)
     method = settings.get("quant_method")
+    experts = config.get("expert_dtype", settings.get("expert_dtype"))
     if row["kind"] == "alias":
         base = find_entry(row["of"])
         quantized = base is not None and base.quantized
         method = base.quant_method if base is not None else None
+        experts = base.expert_dtype if base is not None else None
     return Entry(
         row["id"],
         row["kind"],
@@ -101,6 +104,7 @@ def find_entry(model_id: str) -> Entry | None:
         bool(row.get("corrected")),
         quantized,
         method,
+        experts,
     )
 
 

@@ -113,6 +113,10 @@ def _print_unfit(
     if alternatives.shorter is not None and isinstance(alternatives.shorter.result, Settled):
         found = True
         say_item(f"the same with --context {alternatives.shorter.context}")
+    if alternatives.fewer is not None:
+        found = True
+        at_once, _ = alternatives.fewer
+        say_item(f"the same with --concurrency {at_once}: other requests wait for their turn")
     for checkpoint in alternatives.checkpoints:
         found = found or checkpoint.works
         say_item(_checkpoint_line(checkpoint))

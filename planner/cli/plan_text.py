@@ -11,6 +11,7 @@ from planner.cli.console import say, say_verbatim, show
 from planner.cli.format import chance, tokens_band
 from planner.cli.speed_text import print_speed
 from planner.command.render import render_command
+from planner.diagnosis.of_plan import plan_findings
 from planner.engine.releases import Release
 from planner.engine.rules import is_emulated
 from planner.recommendation.requirements import Objective, Requirements
@@ -97,6 +98,8 @@ def print_plan(
     for note in memory.notes:
         if note not in memory.rig.notes and note != memory.release.note:  # those are in the header
             say(f"Note: {note}")
+    for finding in plan_findings(memory):
+        say(f"Note: {finding.text}" + (f" ({finding.fix})" if finding.fix else ""))
     say()
     command = render_command(memory, settled.reasons)
     say_verbatim(command.shell())

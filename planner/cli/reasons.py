@@ -41,7 +41,7 @@ def print_reasons(found: Search, rig: Rig) -> None:
         for change in reasons.changes:
             same = change.pick.variant.model_id == pick.variant.model_id
             other = "" if same else f"{change.pick.variant.model_id}, "
-            say_item(f"{change.what}: {other}{difference(change.pick, pick)}")
+            say_item(f"{change.what}: {other}{difference(change.pick, pick, change.what)}")
 
 
 def rejected_line(rejected: Rejected) -> str:

@@ -9,6 +9,7 @@ from hardware_db import Rig
 from model_cards import CardError, ModelCard, open_card
 from model_cards.known_drafts import known_draft_card
 from planner.command.parse import ServeCommand
+from planner.diagnosis.formats import about_formats
 from planner.diagnosis.generation import about_generation
 from planner.diagnosis.later_risks import later_risks
 from planner.diagnosis.messages import own_message
@@ -77,6 +78,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
     found += _about_draft_ranks(memory)
     found += _about_speed(memory)
     found += _about_synthetic(command, memory)
+    found += about_formats(memory)
     found += wasted(command, memory)
     if not memory.refusals:
         found += later_risks(memory)

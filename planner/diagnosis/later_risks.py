@@ -12,11 +12,10 @@ from typing import Final
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import Platform
 from planner.findings import Finding, Severity
-from planner.memory.activation import sampler_pass
-from planner.memory.constants import GIB, constant
-from planner.memory.free_memory import context
+from planner.memory.constants import GIB
 from planner.memory.host_memory import host_bytes
 from planner.memory.plan import MemoryPlan
+from planner.memory.unprofiled import unprofiled
 
 # A pass that takes more than this share of the device has a lever worth naming.
 _LARGE: Final = 0.05
@@ -31,9 +30,7 @@ def later_risks(memory: MemoryPlan) -> Iterator[Finding]:
         return
     yield from _host(memory)
     yield from _given_cache(memory)
-    yield from _capture(memory)
-    yield from _sampling(memory)
-    yield from _recurrent_prefill(memory)
+    yield from _beside_budget(memory)
     yield from _large_pass(memory)
 
 
@@ -68,77 +65,36 @@ def _given_cache(memory: MemoryPlan) -> Iterator[Finding]:
     )
 
 
-def _beside_budget(memory: MemoryPlan) -> float:
-    """Bytes of the device that neither the budget nor vLLM's own context takes."""
-    if memory.given_size_check is not None:
-        peak = max(rank.activation.value for rank in memory.ranks)
-        return memory.given_size_check.margin.value - peak
-    ranks = memory.config.given.tensor_parallel_size
-    left = memory.device_total.value - memory.requested.value
-    slot = memory.rig.smallest
-    return left - context(memory.release, ranks, slot.gpu.slug).value - slot.reserve_bytes
-
-
-def _capture(memory: MemoryPlan) -> Iterator[Finding]:
-    """Before 0.20.0 CUDA graphs come out of what is not requested."""
-    graphs = memory.ranks[-1].cuda_graphs
-    if memory.tightest.graphs_counted or not graphs.value or memory.given_size_check is not None:
-        return
-    left = _beside_budget(memory)
-    if graphs.high <= left:
-        return
-    yield Finding(
-        "graph_capture",
-        Severity.WARNING,
-        f"CUDA graphs take some {graphs.value / GIB:.2f} GiB outside the budget, and "
-        f"{max(0.0, left) / GIB:.2f} GiB are left there: capturing them may run out of memory",
-        "a smaller --gpu-memory-utilization, or fewer sizes (--max-num-seqs)",
-    )
-
-
-def _sampling(memory: MemoryPlan) -> Iterator[Finding]:
-    """Model Runner V2 profiled a greedy sampler before 0.33.0; sampling with top-p takes more."""
-    config, release, rank = memory.config, memory.release, memory.ranks[-1]
-    if not config.model_runner_v2:
-        return
-    profiled = constant("sampler_bytes_per_logit_v2", release)
-    whole = constant("sampler_bytes_per_logit", release)
-    if profiled.value >= whole.value / 2:
-        return
-    rows = min(config.max_num_seqs, config.max_num_batched_tokens)
-    greedy = sampler_pass(memory.card, config, memory.device, release)
-    peak = greedy.value + (whole.value - profiled.value) * rows * memory.card.vocab_size
-    more = peak - rank.activation.value
-    if more <= 0 or more <= _beside_budget(memory):
-        return
-    yield Finding(
-        "sampler_peak",
-        Severity.WARNING,
-        f"sampling {rows} requests at once takes {peak / GIB:.2f} GiB, {more / GIB:.2f} GiB more "
-        "than vLLM profiles in this release: it may run out of memory under load",
-        f"--max-num-seqs {max(1, rows // 2)} halves it",
-    )
-
-
-def _recurrent_prefill(memory: MemoryPlan) -> Iterator[Finding]:
-    """The profile run skips what recurrent layers need to read a long prompt."""
-    if not memory.card.states:
-        return
+def _beside_budget(memory: MemoryPlan) -> Iterator[Finding]:
+    """Work that vLLM does not profile, where there is no room for it."""
     config = memory.config
-    features = memory.card.hidden_size / config.given.tensor_parallel_size
-    each = constant("recurrent_prefill_bytes", memory.release)
-    size = each.value * config.max_num_batched_tokens * features
-    left = _beside_budget(memory)
-    if size <= left:
-        return
-    yield Finding(
-        "prefill_peak",
-        Severity.WARNING,
-        f"reading long prompts takes recurrent layers some {size / GIB:.1f} GiB that vLLM does not "
-        f"profile (estimated from one launch); {max(0.0, left) / GIB:.2f} GiB are left beside the "
-        "budget",
-        _half_batch(config),
-    )
+    rows = min(config.max_num_seqs, config.max_num_batched_tokens)
+    for each in unprofiled(memory):
+        if each.missing <= 0:
+            continue
+        size, needed = f"{each.size / GIB:.2f} GiB", f"{each.needed / GIB:.2f} GiB"
+        left = f"{max(0.0, each.left) / GIB:.2f} GiB"
+        match each.kind:
+            case "graph_capture":
+                text = (
+                    f"CUDA graphs take some {size} outside the budget, and {left} are left there: "
+                    "capturing them may run out of memory"
+                )
+                fix = "a smaller --gpu-memory-utilization, or fewer sizes (--max-num-seqs)"
+                yield Finding("graph_capture", Severity.WARNING, text, fix)
+            case "sampler_peak":
+                text = (
+                    f"sampling {rows} requests at once takes {size}, {needed} more than vLLM "
+                    "profiles in this release: it may run out of memory under load"
+                )
+                fix = f"--max-num-seqs {max(1, rows // 2)} halves it"
+                yield Finding("sampler_peak", Severity.WARNING, text, fix)
+            case _:
+                text = (
+                    f"reading long prompts takes recurrent layers some {size} that vLLM does not "
+                    f"profile (estimated from one launch); {left} are left beside the budget"
+                )
+                yield Finding("prefill_peak", Severity.WARNING, text, _half_batch(config))
 
 
 def _large_pass(memory: MemoryPlan) -> Iterator[Finding]:

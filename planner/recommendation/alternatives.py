@@ -9,11 +9,12 @@ from hardware_db import Rig
 from model_cards import CardError, ModelCard
 from model_cards.sources.bundled import open_bundled
 from planner.engine.releases import Release
+from planner.memory.verdict import Answer
 from planner.recommendation.larger import twice
 from planner.recommendation.requirements import Requirements
 from planner.recommendation.rigs import rigs_for
 from planner.recommendation.settle import Settled, Unfit, settle
-from planner.recommendation.variants import base_id, checkpoint_ids
+from planner.recommendation.variants import base_id, checkpoint_ids, hides_its_format
 
 _SHORTEST_CONTEXT = 1024
 _MOST_GPUS = 32
@@ -40,21 +41,22 @@ class Alternatives(Struct, frozen=True):
     checkpoints: tuple[Checkpoint, ...]  # other checkpoints of the model, smallest loss first
     more_gpus: tuple[str, Settled] | None  # the same checkpoint on more of the same GPUs
     larger_gpus: tuple[tuple[str, Settled], ...] = ()  # and on as many larger ones, cheapest first
+    fewer: tuple[int, Settled] | None = None  # so many requests at a time, the others wait
 
 
 def find_alternatives(
     card: ModelCard, rig: Rig, requirements: Requirements, release: Release
 ) -> Alternatives:
     """What would serve the model, given that `card` cannot be served as asked."""
-    others = []
-    for model_id in checkpoint_ids(base_id(card.model_id)):
+    others, base = [], base_id(card.model_id)
+    for model_id in checkpoint_ids(base):
         if model_id.lower() == card.model_id.lower():
             continue
         try:
             other = open_bundled(model_id)
         except CardError:
             continue
-        if other is not None:
+        if other is not None and not hides_its_format(other, base):
             others.append(_with_longest_context(other, rig, requirements, release))
     shorter = _with_longest_context(card, rig, requirements, release)
     return Alternatives(
@@ -62,6 +64,7 @@ def find_alternatives(
         tuple(_one_of_each_format(others, requirements)),
         _on_more_gpus(card, rig, requirements, release),
         tuple(_on_larger_gpus(card, rig, requirements, release)),
+        _with_fewer_requests(card, rig, requirements, release),
     )
 
 
@@ -87,6 +90,24 @@ def _with_longest_context(
             reasons = {**result.reasons, "max_model_len": f"less than {context}, so that it fits"}
             return Checkpoint(card, replace(result, reasons=reasons), length)
     return Checkpoint(card, first, context)
+
+
+def _with_fewer_requests(
+    card: ModelCard, rig: Rig, requirements: Requirements, release: Release
+) -> tuple[int, Settled] | None:
+    """As many requests at a time as fit, where it starts and too many were asked for."""
+    load = requirements.workload
+    first = settle(card, rig, requirements, release)
+    nearest = first.nearest if isinstance(first, Unfit) else None
+    if nearest is None or nearest.starts.answer is not Answer.YES:
+        return None
+    replicas = nearest.config.given.data_parallel_size
+    at_once = int(nearest.expected_requests_at(load.total_tokens)) * replicas
+    if not 0 < at_once < load.concurrency:
+        return None
+    asked = replace(requirements, workload=replace(load, concurrency=at_once))
+    result = settle(card, rig, asked, release)
+    return (at_once, result) if isinstance(result, Settled) and result.sure else None
 
 
 def _one_of_each_format(checkpoints: list[Checkpoint], asked: Requirements) -> list[Checkpoint]:

@@ -83,8 +83,8 @@ def binding(settled: Settled, requirements: Requirements) -> str:
     return f"Speed is bound by {bound} (most of a step is {speed.bound_by}); {room}."
 
 
-def difference(one: Candidate, other: Candidate) -> str:
-    """What `one` has more or less of than `other`, with numbers."""
+def difference(one: Candidate, other: Candidate, asked: str = "") -> str:
+    """What `one` has more or less of than `other`, with numbers; not what was `asked` for."""
     parts = []
     points = one.variant.loss.points - other.variant.loss.points
     if abs(points) >= 0.05:
@@ -93,6 +93,9 @@ def difference(one: Candidate, other: Candidate) -> str:
         parts.append(f"{one.pace:.0f} tok/s instead of {other.pace:.0f}")
     parts += _in_total(one.settled.speed, other.settled.speed)
     mine, theirs = (each.settled.memory for each in (one, other))
+    caches = [each.config.kv_cache_dtype.replace("auto", "16-bit") for each in (mine, theirs)]
+    if caches[0] != caches[1] and "--kv-cache-dtype" not in asked:
+        parts.append(f"{caches[0]} KV cache instead of {caches[1]}")
     length, length_there = mine.config.max_model_len, theirs.config.max_model_len
     held, held_there = one.settled.tokens_held, other.settled.tokens_held
     if length != length_there:

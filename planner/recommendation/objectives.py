@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.recommendation.leeway import leeway
 from planner.recommendation.longest import longest_context
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settings import roomy_axes, small_batch, throughput_settings
@@ -29,8 +30,10 @@ def for_objective(settled: Settled, requirements: Requirements) -> Settled:
                     other = plan_memory(memory.card, memory.rig, config, vllm=release)
                 except Refused:
                     continue
+                if not works(other, requirements) or leeway(other) < min(0.0, leeway(memory)):
+                    continue
                 rate = _tokens_per_second(other, requirements)
-                if works(other, requirements) and rate > most * _WORTH_IT:
+                if rate > most * _WORTH_IT:
                     best, most = Settled(other, None, reasons), rate
             return best
     return settled

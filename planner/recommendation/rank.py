@@ -282,7 +282,7 @@ def _tells_apart(better: Quality, worse: Quality, aim: Objective) -> bool:
 
 
 def _preference(choice: Choice, aim: Objective) -> tuple[float, str, str]:
-    """Less is better: what the aim counts, then the older, then the name."""
+    """Less is better: what the aim counts, then the newer, then the name."""
     settled = choice.settled
     value = float("inf")
     if aim is Objective.CONTEXT:

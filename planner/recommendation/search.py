@@ -97,13 +97,13 @@ def search(card: ModelCard, rig: Rig, requirements: Requirements, release: Relea
     pick: Candidate | None = None
     unfit: dict[int, tuple[Unfit, ...]] = {}
     for variant in variants(base_id(card.model_id), rig, card):
-        results = settle_layouts(variant.card, rig, requirements, release, variant.quantization)
-        unfit[id(variant)] = tuple(each for each in results if isinstance(each, Unfit))
-        found = _candidates(variant, results, requirements)
+        results, found = _tried(variant, rig, requirements, release)
         if isinstance(found, Rejected):
             rejected.append(found)
         else:
             candidates += found
+            left_out = tuple(each for each in results if isinstance(each, Unfit))
+            unfit[id(found[0].variant)] = left_out
         if variant.is_named:
             named = best_result(results, requirements)
             if isinstance(found, list) and requirements.objective is None:
@@ -118,8 +118,22 @@ def variant_candidates(
     variant: Variant, rig: Rig, requirements: Requirements, release: Release
 ) -> list[Candidate] | Rejected:
     """What works of a checkpoint: one candidate a layout, the best first; else why not."""
-    results = settle_layouts(variant.card, rig, requirements, release, variant.quantization)
-    return _candidates(variant, results, requirements)
+    return _tried(variant, rig, requirements, release)[1]
+
+
+def _tried(
+    variant: Variant, rig: Rig, requirements: Requirements, release: Release
+) -> tuple[list[Settled | Unfit], list[Candidate] | Rejected]:
+    """What each layout comes to, and what works; of a smaller checkpoint where only that does."""
+    first: tuple[list[Settled | Unfit], list[Candidate] | Rejected] | None = None
+    for one in variant.equals:
+        results = settle_layouts(one.card, rig, requirements, release, one.quantization)
+        found = _candidates(one, results, requirements)
+        if not isinstance(found, Rejected):
+            return results, found
+        first = first or (results, found)
+    assert first is not None
+    return first
 
 
 def _candidates(

@@ -22,6 +22,7 @@ from planner.engine_config import EngineConfig
 from planner.memory.free_memory import start_margin, taken_at_start
 from planner.memory.plan import MemoryPlan
 from planner.recommendation.layouts import Layout
+from planner.recommendation.leeway import leeway
 from planner.recommendation.requirements import Requirements
 
 # Request limits tried in order, where vLLM's own default leaves too little cache.
@@ -173,7 +174,8 @@ def roomy_axes(memory: MemoryPlan) -> tuple[list[str], list[float]]:
     dtypes = [given.kv_cache_dtype, *(["fp8"] if halves else [])]
     share = memory.config.gpu_memory_utilization
     shares = [share]
-    while (more := round(shares[-1] + 0.01, 2)) <= _RAISED_UTILIZATION and _surely_free(
+    most = min(_RAISED_UTILIZATION, share + leeway(memory) / memory.device_total.value)
+    while (more := round(shares[-1] + 0.01, 2)) <= most and _surely_free(
         rig, memory.release, given.tensor_parallel_size, more
     ):
         shares.append(more)

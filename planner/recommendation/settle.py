@@ -18,6 +18,7 @@ from planner.engine_config import EngineConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
 from planner.recommendation.layouts import Layout, layouts, replicated
+from planner.recommendation.leeway import with_leeway
 from planner.recommendation.objectives import for_objective
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settings import frugal_settings, usual_settings
@@ -102,7 +103,7 @@ def settle_layouts(
             again = _settle_layout(card, rig, asked, release, whole, quantization)
             layout, result = (whole, again) if isinstance(again, Settled) else (layout, result)
         if isinstance(result, Settled) and result.sure:
-            result = for_objective(result, asked)
+            result = for_objective(with_leeway(result, asked), asked)
         if isinstance(result, Settled):
             result = replace(result, speed=speed_or_none(result.memory, requirements))
         else:

@@ -22,6 +22,7 @@ _PRESET_FORMATS: Final = {
     "fp8-static": "fp8",
     "fp8-block": "fp8",
     "modelopt-fp8": "fp8",
+    "modelopt-nvfp4-on-fp8": "nvfp4",
     "w8a8": "w8a8",
     "gptq-int8": "int8",
     "nvfp4": "nvfp4",
@@ -43,6 +44,7 @@ class Variant(Struct, frozen=True):
     quantization: str | None  # what vLLM quantizes it to while loading
     loss: Loss  # against the model itself
     is_named: bool = False  # the checkpoint that was asked for, as it is
+    smaller: tuple[ModelCard, ...] = ()  # others in its format, which may fit where it does not
 
     @property
     def model_id(self) -> str:
@@ -54,17 +56,25 @@ class Variant(Struct, frozen=True):
         """The format it is served in."""
         return _served(self.card, self.quantization).format_kind
 
+    @property
+    def equals(self) -> tuple[Variant, ...]:
+        """Itself and the smaller ones."""
+        others = (Variant(card, self.quantization, self.loss) for card in self.smaller)
+        return (self, *others)
+
 
 def variants(
     model_id: str, rig: Rig, named: ModelCard | None = None, parameters: int | None = None
 ) -> list[Variant]:
     """Checkpoints of a model that the rig has kernels and, in all, memory for; least loss first.
 
-    One of each weight format, modelled ones before estimated ones; `named` is always among them.
+    One of each weight format, modelled ones before estimated ones, with those that are smaller;
+    `named` is always among them.
     Where no FP8 checkpoint is known, the 16-bit one quantized while it is loaded. `parameters` is
     how many the model has, where that is known already.
     """
     by_kind = {} if named is None else {named.format_kind: named}
+    copies: list[ModelCard] = []
     memory = rig.smallest.total_bytes
     room = float("inf") if memory is None else memory * rig.gpu_count
     names = checkpoint_ids(model_id)
@@ -80,19 +90,44 @@ def variants(
             card = open_bundled(name)
         except CardError:
             continue
-        if card is None or (name.lower() != model_id.lower() and card.format_kind == "16bit"):
-            continue  # vLLM does not see that such a copy is quantized
+        if card is None or hides_its_format(card, model_id):
+            continue
+        copies.append(card)
         held = by_kind.get(card.format_kind)
         if held is not None and held is named:
             continue
         if held is None or (card.exact and not held.exact):
             by_kind[card.format_kind] = card
     cards = sorted(by_kind.values(), key=lambda card: _place(card.format_kind))
-    found = [Variant(card, None, _loss(card, model_id), card is named) for card in cards]
+    found = [
+        Variant(card, None, _loss(card, model_id), card is named, _smaller(card, copies, named))
+        for card in cards
+    ]
     found = [v for v in found if v.is_named or not is_emulated(v.card, device)]
     if _quantizes_online(device):
         found += _quantized_online(found)
     return sorted(found, key=lambda variant: _place(variant.weight_format))
+
+
+def hides_its_format(card: ModelCard, base: str) -> bool:
+    """Whether it is a copy that vLLM serves in 16 bit, whatever its name says.
+
+    Its config does not tell that it is quantized, or a model that was released in fewer bits was
+    unpacked.
+    """
+    return card.model_id.lower() != base.lower() and card.format_kind == "16bit"
+
+
+def _smaller(
+    card: ModelCard, copies: list[ModelCard], named: ModelCard | None
+) -> tuple[ModelCard, ...]:
+    """Copies in the same format that take less, the largest first; what was named stands alone."""
+    if card is named:
+        return ()
+    kind, size = card.format_kind, card.weight_bytes
+    same = (each for each in copies if each.format_kind == kind and each.exact)
+    less = [each for each in same if each.weight_bytes < size]
+    return tuple(sorted(less, key=lambda each: -each.weight_bytes))
 
 
 def _place(weight_format: str) -> int:
@@ -135,7 +170,8 @@ def _parameters(model_id: str) -> int | None:
 
 def checkpoint_ids(base: str) -> list[str]:
     """Ids of the bundled checkpoints of a model, itself first."""
-    known = [base, *rated_copies().get(base.lower(), []), *variants_of(base)]
+    copies = rated_copies().get(base.lower(), [])
+    known = [base, *copies, *(name for model in (base, *copies) for name in variants_of(model))]
     return [name for name in dict.fromkeys(known) if find_entry(name) is not None]
 
 
@@ -146,7 +182,7 @@ def base_id(model_id: str) -> str:
         return rated
     entry = find_entry(model_id)
     if entry is not None and entry.kind == "variant" and entry.base is not None:
-        return entry.base
+        return base_of().get(entry.base.lower(), entry.base)
     return entry.model_id if entry is not None else model_id
 
 
@@ -155,7 +191,7 @@ def least_bytes(model_id: str) -> float:
     entry = find_entry(model_id)
     if entry is not None and not entry.quantized:
         return 2.0
-    if entry is not None and entry.quant_method == "fp8":
+    if entry is not None and entry.quant_method == "fp8" and entry.expert_dtype != "fp4":
         return 1.0
     return 1.0 if usual_format(model_id) in _ONE_BYTE else SMALLEST_BYTES
 

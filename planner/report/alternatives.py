@@ -31,16 +31,11 @@ def alternative_reports(alternatives: Alternatives) -> list[AlternativeReport]:
     """Every way out as a row."""
     rows = []
     if alternatives.shorter is not None and isinstance(alternatives.shorter.result, Settled):
-        rows.append(
-            AlternativeReport(
-                what=f"context {alternatives.shorter.context}",
-                works=True,
-                reason=None,
-                excess_bytes=0,
-                context=alternatives.shorter.context,
-                plan=PlanReport.of(alternatives.shorter.result),
-            )
-        )
+        what = f"context {alternatives.shorter.context}"
+        rows.append(_works(what, alternatives.shorter.result))
+    if alternatives.fewer is not None:
+        at_once, settled = alternatives.fewer
+        rows.append(_works(f"concurrency {at_once}", settled))
     for checkpoint in alternatives.checkpoints:
         result = checkpoint.result
         rows.append(
@@ -55,14 +50,16 @@ def alternative_reports(alternatives: Alternatives) -> list[AlternativeReport]:
         )
     more = [alternatives.more_gpus] if alternatives.more_gpus is not None else []
     for spec, settled in (*more, *alternatives.larger_gpus):
-        rows.append(
-            AlternativeReport(
-                what=spec,
-                works=True,
-                reason=None,
-                excess_bytes=0,
-                context=settled.memory.config.max_model_len,
-                plan=PlanReport.of(settled),
-            )
-        )
+        rows.append(_works(spec, settled))
     return rows
+
+
+def _works(what: str, settled: Settled) -> AlternativeReport:
+    return AlternativeReport(
+        what=what,
+        works=True,
+        reason=None,
+        excess_bytes=0,
+        context=settled.memory.config.max_model_len,
+        plan=PlanReport.of(settled),
+    )

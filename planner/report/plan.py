@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from planner.command.render import render_command
+from planner.diagnosis.of_plan import plan_findings
 from planner.recommendation.settle import Settled
 from planner.report.base import StrictModel
+from planner.report.findings import FindingReport
 from planner.report.memory import MemoryReport
 from planner.report.models import ModelReport
 from planner.report.speed import SpeedReport
@@ -39,6 +43,9 @@ class PlanReport(StrictModel):
     memory: MemoryReport
     speed: SpeedReport | None
     command: CommandReport
+    findings: list[FindingReport] = Field(
+        default_factory=list, description="what follows from the plan and no number of it says"
+    )
 
     @classmethod
     def of(cls, settled: Settled) -> PlanReport:
@@ -48,4 +55,5 @@ class PlanReport(StrictModel):
             memory=MemoryReport.of(settled.memory),
             speed=SpeedReport.of(settled.speed) if settled.speed is not None else None,
             command=CommandReport.of(settled),
+            findings=[FindingReport.of(each) for each in plan_findings(settled.memory)],
         )

@@ -125,6 +125,8 @@ def _command(plan: dict[str, Any]) -> Iterator[str]:
     for flag in plan["command"]["flags"]:
         value = f" {shlex.quote(flag['value'])}" if flag["value"] is not None else ""
         yield f"  {flag['name']}{value}  # {flag['reason']}"
+    for finding in plan["findings"]:
+        yield f"note: {finding['code']}"
 
 
 def main() -> None:

@@ -114,3 +114,27 @@ def test_the_fewest_of_the_same_gpus_that_serve_it() -> None:
     assert spec == "8xrtx-4090"
     assert settled.memory.starts.ok
     assert settled.config.world_size == 8
+
+
+def test_a_copy_that_does_not_say_that_it_is_quantized_is_no_way_out() -> None:
+    """Qwen/Qwen3-32B-FP8-Static-PerTensor has no quantization_config: vLLM serves it in 16 bit."""
+    card, rig = bundled("Qwen/Qwen3-32B"), find_rig("2x4090")
+    ways = find_alternatives(card, rig, WANTED, find_release("0.33.0")).checkpoints
+    assert {"fp8", "int4"} <= {way.card.format_kind for way in ways}
+    assert "16bit" not in {way.card.format_kind for way in ways}
+
+
+def test_fewer_requests_at_a_time_where_only_their_number_is_too_large() -> None:
+    """A token of Qwen3-8B takes 36 layers x 2 x 8 x 128 x 2 bytes = 144 KiB, 72 in FP8.
+
+    On an H100 some 55 GiB are left for them, 800,000 tokens: 94 requests of 8,192 + 384, and a few
+    more with a larger share of the memory, of 128 that are asked for.
+    """
+    asked = Requirements(Workload(8192, 384, 128), "rag")
+    card, rig = bundled("Qwen/Qwen3-8B"), find_rig("h100-sxm")
+    ways = find_alternatives(card, rig, asked, find_release("0.33.0"))
+    assert ways.fewer is not None
+    at_once, settled = ways.fewer
+    assert 90 < at_once < 100
+    assert settled.tokens_held >= at_once * 8576
+    assert found().fewer is None  # the weights alone are too large

@@ -67,7 +67,7 @@ def test_offloaded_weights_are_pinned() -> None:
     assert found(64 * GIB) is None
 
 
-@pytest.mark.parametrize(("tokens", "size"), [(8192, "2.9"), (4096, "1.4")])
+@pytest.mark.parametrize(("tokens", "size"), [(8192, "2.90"), (4096, "1.45")])
 def test_prefill_of_hybrids_grows_with_the_step(tokens: int, size: str) -> None:
     settings = {"tensor_parallel_size": 2, "max_num_batched_tokens": tokens,
                 "gpu_memory_utilization": 0.95}  # fmt: skip

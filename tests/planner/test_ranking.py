@@ -12,15 +12,22 @@ import pytest
 from launches import bundled
 
 from hardware_db import all_gpus, find_rig
-from model_cards.sources.bundled import find_entry
+from model_cards.sources.bundled import find_entry, open_bundled
 from planner import PlanError, Recommendation, Requirements, recommend
+from planner.command.parse import read_command
+from planner.command.render import render_command
+from planner.diagnosis.check import check_command
 from planner.engine.releases import find_release
+from planner.findings import Severity
+from planner.memory.verdict import Answer
 from planner.recommendation.licences import ANY_LICENCE, Licences
 from planner.recommendation.placing import placing
-from planner.recommendation.quality import family, series
+from planner.recommendation.quality import family, rated_models, series
 from planner.recommendation.rank import Choice, in_tiers, leaders
-from planner.recommendation.requirements import Objective
+from planner.recommendation.requirements import PLEASANT_PACE, Objective
+from planner.recommendation.search import search
 from planner.recommendation.settle import Settled, settle
+from planner.recommendation.variants import checkpoint_ids, least_bytes
 from planner.workload import Workload, use_case_workload
 
 RIGS = ["4090", "3060", "2x3090", "a100-80gb", "8xh100-sxm", "mi300x", "cpu:64GiB@80", "4090+3090",
@@ -300,6 +307,45 @@ def test_models_that_think_get_room_for_it() -> None:
 def test_a_ranking_of_nothing_is_refused(limit: int) -> None:
     with pytest.raises(PlanError, match="at least 1"):
         ranking("4090", limit)
+
+
+@pytest.mark.parametrize("rig", ["4090", "3060", "2x3090", "8xh100-sxm", "gb10", "mi300x"])
+def test_a_check_of_what_is_recommended_has_nothing_against_it(rig: str) -> None:
+    """Neither an error nor a warning: `vplan check` knows what vLLM does not profile, too."""
+    for choice in ranking(rig).choices:
+        command = render_command(choice.settled.memory).shell()
+        check = check_command(read_command([command], "0.33.0"), find_rig(rig), offline=True)
+        assert check.answer is Answer.YES
+        against = [each.text for each in check.findings if each.severity is not Severity.INFO]
+        assert against == [], choice.model_id
+
+
+@pytest.mark.parametrize("rig", ["8xh100-sxm", "8xh200-sxm", "4090"])
+def test_whoever_names_a_ranked_model_gets_the_checkpoint_of_the_ranking(rig: str) -> None:
+    """Also where no more is known of it before than its total: experts in 4 bits, for one."""
+    for choice in ranking(rig).choices:
+        card = open_bundled(choice.base_id)
+        if card is None:  # known by its copies alone
+            continue
+        wanted = Requirements(
+            use_case_workload("chat"), "chat", objective=Objective.BALANCED,
+            min_tokens_per_second=PLEASANT_PACE,
+        )  # fmt: skip
+        if choice.quality.mode == "thinking":
+            wanted = wanted.thinking(choice.candidate.variant.card)
+        found = search(card, find_rig(rig), wanted, find_release("0.33.0"))
+        assert found.pick is not None
+        assert found.pick.variant.model_id == choice.model_id
+
+
+def test_the_least_a_checkpoint_may_take_is_no_more_than_it_takes() -> None:
+    """`least_bytes` rules checkpoints out before their cards are built."""
+    for name in rated_models():
+        for model_id in checkpoint_ids(name):
+            card = open_bundled(model_id)
+            if card is not None and card.exact:
+                least = least_bytes(model_id) * card.parameters
+                assert least <= 1.001 * card.weight_bytes, model_id
 
 
 def test_the_same_question_has_the_same_answer() -> None:

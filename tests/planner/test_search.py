@@ -154,6 +154,25 @@ def test_latency_takes_the_drafts_that_surely_pay() -> None:
     assert fast.speed.per_user.value > plain.speed.per_user.value
 
 
+def test_of_a_format_the_smaller_copy_is_taken_where_only_that_fits() -> None:
+    """On 44.40 GiB one copy in 4 bits leaves too little for a cache, another does.
+
+    casperhansen's AWQ copy holds 37.07 GiB, RedHatAI's w4a16 36.82: a quarter GiB decides.
+    """
+    names = ("casperhansen/llama-3.3-70b-instruct-awq",
+             "RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16")  # fmt: skip
+    larger, smaller = (bundled(name) for name in names)
+    assert larger.weight_bytes > smaller.weight_bytes
+    assert pick(LLAMA, "a100-80gb").variant.model_id == larger.model_id
+    taken = pick(LLAMA, "l40s")
+    assert taken.variant.model_id == smaller.model_id
+    assert all(each.variant.weight_format != "int4" for each in found(LLAMA, "l40s").rejected)
+    reasons = explain(found(LLAMA, "l40s"), find_rig("l40s"))
+    assert reasons is not None
+    half = next(each for each in reasons.changes if each.what.startswith("--context"))
+    assert "16-bit KV cache instead of fp8" in difference(half.pick, taken, half.what)
+
+
 def test_who_is_too_slow_is_rejected_with_its_speed() -> None:
     answer = found(LLAMA, "rtx-pro-6000-blackwell", "balanced", 1, None, 30.0)
     assert answer.pick is not None
