@@ -116,7 +116,7 @@ def parse_bench(text: str, level: Level) -> LevelResult | None:
             "vllm bench serve",
             float(told["duration"]),
         )
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, OverflowError):
         return None
 
 

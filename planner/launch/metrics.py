@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from planner.launch.client import Client, ServerError
 
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
+
 _DRAFTS = "vllm:spec_decode_num_drafts_total"
 _DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+_MOST: Final = 1e18
 
 
 class CacheConfig(Struct, frozen=True):
@@ -80,17 +85,24 @@ def parse_metrics(text: str) -> Metrics:
         raise ServerError(f"/metrics: {error}") from None
     cache: CacheConfig | None = None
     counts: dict[str, int] = {}
+
+    def counted(sample: Sample) -> int:
+        number = _whole(sample.value)
+        if number is None:
+            raise ServerError(f"/metrics: {sample.name} is {sample.value:g}")
+        return number
+
     positions: dict[int, int] = {}
     for family in families:
         for sample in family.samples:
             if sample.name == "vllm:cache_config_info":
                 cache = cache or _cache_config(sample.labels)
             elif sample.name in (_DRAFTS, _DRAFTED, _ACCEPTED):
-                counts[sample.name] = counts.get(sample.name, 0) + int(sample.value)
+                counts[sample.name] = counts.get(sample.name, 0) + counted(sample)
             elif sample.name == _PER_POSITION:
-                position = _whole(sample.labels.get("position"))
+                position = _whole(_number(sample.labels.get("position")))
                 if position is not None:
-                    positions[position] = positions.get(position, 0) + int(sample.value)
+                    positions[position] = positions.get(position, 0) + counted(sample)
     if _DRAFTS not in counts:
         return Metrics(cache, None)
     per_position = tuple(positions[position] for position in sorted(positions))
@@ -111,9 +123,9 @@ def server_settings(client: Client) -> dict[str, Any] | None:
 
 def _cache_config(labels: Mapping[str, str]) -> CacheConfig:
     return CacheConfig(
-        _whole(labels.get("num_gpu_blocks")),
-        _whole(labels.get("block_size")),
-        _whole(labels.get("kv_cache_size_tokens")),
+        _whole(_number(labels.get("num_gpu_blocks"))),
+        _whole(_number(labels.get("block_size"))),
+        _whole(_number(labels.get("kv_cache_size_tokens"))),
         _number(labels.get("kv_cache_max_concurrency")),
         labels.get("cache_dtype"),
         dict(labels),
@@ -122,11 +134,12 @@ def _cache_config(labels: Mapping[str, str]) -> CacheConfig:
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        number = float(text) if text is not None else None
     except ValueError:  # "None"
         return None
+    return number if number is not None and isfinite(number) else None
 
 
-def _whole(text: str | None) -> int | None:
-    number = _number(text)
-    return int(number) if number is not None else None
+def _whole(number: float | None) -> int | None:
+    """A count; None for what nothing counts to."""
+    return int(number) if number is not None and 0 <= number < _MOST else None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from planner.launch.client import Client, ServerError
+
+_MOST_TOKENS: Final = 2**31 - 1  # vLLM counts them in int32
 
 
 class Completion(Struct, frozen=True):
@@ -33,7 +35,7 @@ def complete(client: Client, model: str, prompt: str | Sequence[int], output: in
     }
     began = time.perf_counter()
     first = last = None
-    usage: dict[str, Any] = {}
+    usage: Any = {}
     for event in _checked(client.events("/v1/completions", body)):
         if event.get("choices"):
             last = time.perf_counter()
@@ -41,9 +43,18 @@ def complete(client: Client, model: str, prompt: str | Sequence[int], output: in
         usage = event.get("usage") or usage
     if first is None or last is None:
         raise ServerError("/v1/completions: an answer without a token")
-    tokens = int(usage.get("completion_tokens", output))
+    tokens = _counted(usage, "completion_tokens", output)
     tpot = (last - first) / (tokens - 1) if tokens > 1 else None
-    return Completion(int(usage.get("prompt_tokens", 0)), tokens, first - began, tpot)
+    return Completion(_counted(usage, "prompt_tokens", 0), tokens, first - began, tpot)
+
+
+def _counted(usage: Any, name: str, default: int) -> int:
+    """A count of tokens; the default where the server gives none."""
+    told = usage.get(name) if isinstance(usage, dict) else None
+    count = told if told is not None else default
+    if type(count) is not int or not 0 <= count <= _MOST_TOKENS:
+        raise ServerError(f"/v1/completions: {name} is {str(count)[:30]}")
+    return count
 
 
 def _checked(events: Iterator[Any]) -> Iterator[dict[str, Any]]:

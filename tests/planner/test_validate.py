@@ -34,6 +34,7 @@ from planner.launch.metrics import parse_metrics
 from planner.launch.preflight import prepare
 from planner.launch.probe import Probe
 from planner.launch.progress import Asking, Cancelled, Logged, Reached
+from planner.launch.request import complete
 from planner.launch.run_files import new_folder
 from planner.launch.terms import Term, Unit, compare
 from planner.launch.validation import validate
@@ -293,6 +294,31 @@ def test_metrics_of_older_releases() -> None:
     assert none.num_blocks is None
     with pytest.raises(ServerError, match="/metrics"):
         parse_metrics('broken{label="x" 1.0')
+
+
+@pytest.mark.parametrize("number", ["+Inf", "-Inf", "NaN", "1e300", "-1"])
+def test_metrics_that_count_to_nothing(number: str) -> None:
+    labels = f'block_size="{number}",kv_cache_max_concurrency="{number}",num_gpu_blocks="7"'
+    found = parse_metrics(f"vllm:cache_config_info{{{labels}}} {number}\n").cache
+    assert found is not None
+    assert (found.num_blocks, found.block_size) == (7, None)
+    with pytest.raises(ServerError, match="/metrics: vllm:spec_decode_num_drafts_total is"):
+        parse_metrics(f"vllm:spec_decode_num_drafts_total {number}\n")
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [{"completion_tokens": 10**30}, {"completion_tokens": "x"}, {"completion_tokens": float("inf")},
+     {"prompt_tokens": -1}, {"prompt_tokens": [1]}],
+    ids=str,
+)  # fmt: skip
+def test_an_answer_with_counts_that_are_none(
+    monkeypatch: pytest.MonkeyPatch, usage: dict[str, object]
+) -> None:
+    events = [{"choices": [{"text": "a"}]}, {"choices": [], "usage": usage}]
+    monkeypatch.setattr(Client, "events", lambda *_: iter(events))
+    with pytest.raises(ServerError, match=r"/v1/completions: (completion|prompt)_tokens is"):
+        complete(Client.local(9, ""), "m", "a", 3)
 
 
 def test_rows_of_the_table() -> None:
