@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.console import fail, print_json, say, say_item, show
+from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson
 from planner.errors import PlanError
 
@@ -53,15 +54,11 @@ def show_run(number: Annotated[int, typer.Argument(help="As listed.")]) -> None:
     say(f"{run.model} on {run.gpu}, vLLM {run.release}, {run.began}: {run.verdict}", "bold")
     say(run.command)
     say(f"From {run.source}.")
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("", "fitted", "measured", ""):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table = Table(("", Column("fitted", right=True), Column("measured", right=True), ""))
     for seen in run.observations:
         label = f"{seen.term.label} ({seen.subject})" if seen.subject else seen.term.label
         factor = f"x {seen.measured / seen.fitted:.2f}" if seen.fitted else ""
-        table.add_row(label, _size(seen, seen.fitted), _size(seen, seen.measured), factor)
+        table.add(label, _size(seen, seen.fitted), _size(seen, seen.measured), factor)
     show(table)
 
 
@@ -122,14 +119,10 @@ def _numbered(runs: list[Run], number: int) -> Run:
 
 
 def _print_runs(runs: list[Run]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("run", "began", "GPU", "vLLM", "model", "verdict"):
-        table.add_column(heading, justify="right" if heading == "run" else "left")
+    table = Table((Column("run", right=True), "began", "GPU", "vLLM", "model", "verdict"))
     for run in runs:
         began = run.began[:16].replace("T", " ")
-        table.add_row(str(run.number), began, run.gpu, run.release, run.model, run.verdict)
+        table.add(str(run.number), began, run.gpu, run.release, run.model, run.verdict)
     show(table)
 
 

@@ -17,6 +17,7 @@ from model_cards.sources.bundled import entries, find_entry, open_bundled
 from model_cards.sources.local import looks_like_path
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, short_count
+from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson, Offline
 from planner.errors import PlanError
 
@@ -133,16 +134,10 @@ def _print_json(cards: list[ModelCard]) -> None:
 
 def _list(cards: list[ModelCard], names: Mapping[int, str]) -> None:
     """A table of cards; `names` are those of the user's own, by the card's identity."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("model", max_width=46)
-    table.add_column("params", justify="right")
-    table.add_column("format")
-    table.add_column("GiB", justify="right")
-    table.add_column("")
+    parameters, size = Column("params", right=True), Column("GiB", right=True)
+    table = Table((Column("model", at_most=46), parameters, "format", size, ""))
     for card in cards:
-        table.add_row(
+        table.add(
             names.get(id(card), card.model_id),
             short_count(card.parameters),
             _stored_as(card),
@@ -161,33 +156,29 @@ def _show(card: ModelCard, as_json: bool) -> None:
     if as_json:
         _print_json([card])
         return
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column()
-    table.add_row("model", card.model_id)
-    table.add_row("architecture", card.architecture)
+    table = Table()
+    table.add("model", card.model_id)
+    table.add("architecture", card.architecture)
     active = f", {short_count(card.active_parameters)} of them active" if card.is_moe else ""
-    table.add_row("parameters", f"{card.parameters:,}{active}")
-    table.add_row(
+    table.add("parameters", f"{card.parameters:,}{active}")
+    table.add(
         "weights", f"{gib(card.weight_bytes)} GiB as {_stored_as(card)} ({card.fidelity.value})"
     )
     if _stored_as(card) == _FULL:
-        table.add_row("", "vLLM serves them in bfloat16, half of that")
+        table.add("", "vLLM serves them in bfloat16, half of that")
     if card.checkpoint_bytes is not None:
-        table.add_row("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
-    table.add_row("layers", _layers(card))
+        table.add("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
+    table.add("layers", _layers(card))
     unlimited = card.max_model_len == ANY_LENGTH
-    table.add_row("context", "unlimited" if unlimited else f"{card.max_model_len:,} tokens")
-    table.add_row("vocabulary", f"{card.vocab_size:,}{', tied embeddings' if card.tied else ''}")
+    table.add("context", "unlimited" if unlimited else f"{card.max_model_len:,} tokens")
+    table.add("vocabulary", f"{card.vocab_size:,}{', tied embeddings' if card.tied else ''}")
     if card.license:
-        table.add_row("licence", card.license)
-    table.add_row("described by", f"{card.origin.kind}: {card.origin.detail}")
+        table.add("licence", card.license)
+    table.add("described by", f"{card.origin.kind}: {card.origin.detail}")
     if card.origin.reconstructed:
-        table.add_row("", "config put together from published facts")
+        table.add("", "config put together from published facts")
     for note in card.notes:
-        table.add_row("note", note)
+        table.add("note", note)
     show(table)
 
 
