@@ -36,7 +36,7 @@ def _cells(letter: str) -> int:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells (no tabs), broken between words; longer words are broken anywhere."""
+    """Lines of at most `width` cells, broken between words, a longer word anywhere; no tabs."""
     return [line for given in text.split("\n") for line in _wrapped(given, width)]
 
 
