@@ -23,7 +23,7 @@ from planner.diagnosis.check import check_command
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
 from planner.launch.client import Client, ServerError
-from planner.launch.facts import Failure, FailureKind, LaunchFacts
+from planner.launch.facts import Failure, LaunchFacts
 from planner.launch.fixes import logged_words
 from planner.launch.installation import Installation, find_installation
 from planner.launch.learning import observe
@@ -33,7 +33,7 @@ from planner.launch.probe import Probe
 from planner.launch.progress import Observer, ignore
 from planner.launch.terms import compare
 from planner.launch.usage import Watch, meter
-from planner.launch.validation import Validation, ask
+from planner.launch.validation import Validation, ask, failed_request
 from planner.workload import Workload
 
 _URL: Final = re.compile(r"https?://[^\s/]+(?:/[\w./-]*)?")
@@ -129,7 +129,7 @@ def validate_attached(
             with watch.busy():
                 answers = ask(preflight, client, folder, requests, observer, cancel)
         except ServerError as error:
-            failure = Failure(FailureKind.CRASH, str(error), when_serving=True, seen=True)
+            failure = failed_request(error)
         usage = watch.stop()
     terms = (
         compare(memory, facts, answers, preflight.check.command.synthetic)

@@ -17,11 +17,14 @@ HOST = "127.0.0.1"
 
 
 class ServerError(Exception):
-    """The server does not answer, or answers with an error. `status` is that of HTTP, if any."""
+    """The server does not answer, or answers with an error.
 
-    def __init__(self, text: str, status: int | None = None) -> None:
+    `status` is that of HTTP, if any; `is_silent`, that it says nothing in the time.
+    """
+
+    def __init__(self, text: str, status: int | None = None, *, is_silent: bool = False) -> None:
         super().__init__(text)
-        self.status = status
+        self.status, self.is_silent = status, is_silent
 
 
 class Client(Struct, frozen=True):
@@ -49,7 +52,7 @@ class Client(Struct, frozen=True):
             try:
                 return str(answer.read().decode("utf-8", "replace"))
             except (OSError, HTTPException) as error:
-                raise ServerError(f"{path}: {error or type(error).__name__}") from None
+                raise self._failed(path, error) from None
 
     def json(self, path: str) -> Any:
         """The body of a GET as JSON."""
@@ -64,7 +67,7 @@ class Client(Struct, frozen=True):
                     if name == "data" and data.strip() not in ("", "[DONE]"):
                         yield _parsed(path, data)
             except (OSError, HTTPException) as error:
-                raise ServerError(f"{path}: {error or type(error).__name__}") from None
+                raise self._failed(path, error) from None
 
     def _open(self, path: str, body: bytes | None) -> Any:
         headers = {"Content-Type": "application/json"}
@@ -77,7 +80,12 @@ class Client(Struct, frozen=True):
             said = error.read(300).decode("utf-8", "replace")
             raise ServerError(f"{path}: HTTP {error.code}: {said}", error.code) from None
         except (OSError, HTTPException) as error:
-            raise ServerError(f"{path}: {error or type(error).__name__}") from None
+            raise self._failed(path, error) from None
+
+    def _failed(self, path: str, error: Exception) -> ServerError:
+        if isinstance(getattr(error, "reason", error), TimeoutError):
+            return ServerError(f"{path}: no answer in {self.timeout:g} s", is_silent=True)
+        return ServerError(f"{path}: {error or type(error).__name__}")
 
 
 def _parsed(path: str, text: str) -> Any:

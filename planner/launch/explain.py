@@ -43,6 +43,7 @@ _MEANINGS: Final = {
     FailureKind.KILLED: "the system ended a process; most often the host had no memory left",
     FailureKind.CRASH: "an error that is none of the known ones",
     FailureKind.TIMEOUT: "the server was not ready in time",
+    FailureKind.HANG: "the server no longer answered",
 }
 
 

@@ -74,6 +74,7 @@ class FailureKind(Enum):
     KILLED = "killed"
     CRASH = "crash"
     TIMEOUT = "timeout"
+    HANG = "hang"
 
 
 class Failure(Struct, frozen=True):

@@ -11,6 +11,8 @@ from msgspec import Struct
 from planner.launch.client import Client, ServerError
 
 _MOST_TOKENS: Final = 2**31 - 1  # vLLM counts them in int32
+# Without a word of an answer: the first request of all may have kernels compiled.
+_ANSWER_SECONDS: Final = 120.0
 
 
 class Completion(Struct, frozen=True):
@@ -36,7 +38,8 @@ def complete(client: Client, model: str, prompt: str | Sequence[int], output: in
     began = time.perf_counter()
     first = last = None
     usage: Any = {}
-    for event in _checked(client.events("/v1/completions", body)):
+    patient = client.patient(_ANSWER_SECONDS)
+    for event in _checked(patient.events("/v1/completions", body)):
         if event.get("choices"):
             last = time.perf_counter()
             first = last if first is None else first

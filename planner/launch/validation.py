@@ -162,7 +162,7 @@ def validate(
                 with watch.busy():
                     answers = ask(preflight, client, folder, requests, observer, cancel)
             except ServerError as error:
-                failure = Failure(FailureKind.CRASH, str(error), when_serving=True, seen=True)
+                failure = failed_request(error)
                 server.wait_for_end(_DYING_SECONDS)
         elif outcome is Outcome.TIMEOUT:
             failure = Failure(FailureKind.TIMEOUT, _how_far(server.facts, timeout), seen=True)
@@ -223,6 +223,12 @@ def ask(
     python = preflight.installation.python
     results = send(load, python, folder, seconds=_LOAD_SECONDS, observer=observer, cancel=cancel)
     return answers.with_load(results, client, time.monotonic() - began)
+
+
+def failed_request(error: ServerError) -> Failure:
+    """Of a server that was ready."""
+    kind = FailureKind.HANG if error.is_silent else FailureKind.CRASH
+    return Failure(kind, str(error), when_serving=True, seen=True)
 
 
 def _keep(server: Server, port: int, key: str, folder: Path) -> Kept:

@@ -344,6 +344,53 @@ def test_a_server_that_is_not_ready_in_time(tmp_path: Path, validate: Validate) 
     assert report["failure"]["kind"] == FailureKind.TIMEOUT.value
 
 
+def test_a_server_that_hangs(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Its engine stands still while it starts: it neither ends nor gets ready."""
+    folder = make_folder(tmp_path, "llama")
+    command = (VLLM, "serve", str(folder), *SETTINGS, *CACHE)
+    vplan = subprocess.Popen(
+        [VPLAN, "validate", "--json", "--timeout", "90", "--", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environ,
+    )
+    try:
+        stopped = _signal_engines(vplan, signal.SIGSTOP)
+        out, _ = vplan.communicate(timeout=SECONDS)
+    finally:
+        vplan.kill()
+        vplan.wait()
+    assert vplan.returncode == 4
+    report = json.loads(out)
+    assert report["failure"]["kind"] == FailureKind.TIMEOUT.value
+    assert report["failure"]["said"].startswith("not ready after 90 s; the last it reached: ")
+    assert report["ready_seconds"] is None
+    assert all_end(stopped, 10)
+
+
+def _signal_engines(vplan: subprocess.Popen[str], number: signal.Signals) -> list[int]:
+    """Once there are any."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        assert vplan.poll() is None
+        pids = [process.pid for process in descendants(vplan.pid)]
+        engines = [pid for pid in pids if _is_engine(pid)]
+        for pid in engines:
+            os.kill(pid, number)
+        if engines:
+            return engines
+        time.sleep(0.2)
+    raise AssertionError("no engine was started")
+
+
+def _is_engine(pid: int) -> bool:
+    try:
+        return b"EngineCore" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def test_a_server_that_crashes_on_the_first_request(tmp_path: Path, validate: Validate) -> None:
     """EAGLE-3 takes the states of three layers, which a target of four has twice over."""
     folder = make_folder(tmp_path, "llama")
@@ -371,10 +418,7 @@ def test_a_server_that_dies_under_load(tmp_path: Path, environ: dict[str, str]) 
             assert vplan.poll() is None
             assert time.monotonic() < until
             time.sleep(0.2)
-        for process in descendants(vplan.pid):
-            with suppress(OSError):
-                if b"EngineCore" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                    os.kill(process.pid, signal.SIGKILL)
+        _signal_engines(vplan, signal.SIGKILL)
         out, _ = vplan.communicate(timeout=SECONDS)
     finally:
         vplan.kill()

@@ -95,6 +95,8 @@ class Handler(BaseHTTPRequestHandler):
             )
             self.answer('{"error": "EngineDeadError"}', 500)
             os._exit(1)
+        if ILL == "silent-on-request":
+            time.sleep(60)
         REQUESTS.append(self.path)
         if ILL == "dies-under-load" and len(REQUESTS) > 6:
             print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")

@@ -94,6 +94,19 @@ def test_launches_that_fail(fake: Fake, ill: str, seconds: str, said: str) -> No
     assert ill == "bad-option" or not fake.alive()
 
 
+def test_a_server_that_falls_silent(fake: Fake) -> None:
+    """It is ready, and a request gets no answer."""
+    fake.monkeypatch.setattr("planner.launch.request._ANSWER_SECONDS", 1.0)
+    fake.ill("silent-on-request")
+    run = fake()
+    assert run.status == 4
+    said = "after it was ready, the server no longer answered; /v1/completions: no answer in 1 s"
+    assert said in run.err
+    report = json.loads((fake.folder() / "report.json").read_text())
+    assert report["failure"]["kind"] == "hang"
+    assert not fake.alive()
+
+
 def test_the_reason_for_a_crash_is_in_the_log(fake: Fake) -> None:
     fake.ill("crash-on-request")
     assert "vLLM says: RuntimeError: shape '[-1, 768]' is invalid" in fake().out
