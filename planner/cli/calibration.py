@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 
 calibration = typer.Typer(
     help="What earlier runs of vplan validate taught: list it, show a run, forget, take it along.",
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
+
+
+@calibration.callback(invoke_without_command=True)
+def runs(context: typer.Context) -> None:
+    """What earlier runs of vplan validate taught: list it, show a run, forget, take it along."""
+    if context.invoked_subcommand is None:
+        list_runs()
 
 
 def _store() -> CalibrationStore:
@@ -107,7 +113,7 @@ def import_runs(file: Annotated[str, typer.Argument(metavar="FILE|-")]) -> None:
         raise PlanError(f"{file} cannot be read: {error.strerror}") from None
     runs = imported(text, "standard input" if file == "-" else Path(file).name)
     count = _store().add(runs)
-    say(f"{count} of {len(runs)} runs were new.")
+    say(f"{count} of {len(runs)} run{'s were' if len(runs) != 1 else ' was'} new.")
 
 
 def _numbered(runs: list[Run], number: int) -> Run:
@@ -136,7 +142,8 @@ def _print_lessons(runs: list[Run]) -> None:
         release = find_release(name)
         terms = ", ".join(term.label for term in taught.terms(gpu, release))
         count = taught.runs(gpu, release)
-        say_item(f"{gpu}, vLLM {name} and those like it: {terms or 'nothing'} ({count} runs)")
+        by = f"{count} run{'s' if count != 1 else ''}"
+        say_item(f"{gpu}, vLLM {name} and those like it: {terms or 'nothing'} ({by})")
 
 
 def _size(seen: Observation, value: float) -> str:

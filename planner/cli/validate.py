@@ -202,7 +202,7 @@ def validate_command(words: Sequence[str], workload: Workload | None, options: O
         preflight = examine(words)
         if preflight.forbidden:
             return refuse(preflight, as_json=options.as_json)
-        announce(preflight, None, 1)
+        announce(preflight, None, 1, dry=True)
         return Status.YES
     done: list[Try] = []
     for this in tries(words, options.retries, examine, launch):

@@ -37,8 +37,8 @@ def refuse(preflight: Preflight, *, as_json: bool) -> int:
     return Status.NO
 
 
-def announce(preflight: Preflight, change: str | None, number: int) -> None:
-    """What will be run."""
+def announce(preflight: Preflight, change: str | None, number: int, *, dry: bool = False) -> None:
+    """What will be run, or would be."""
     installation = preflight.installation
     if change is not None:
         say()
@@ -47,7 +47,7 @@ def announce(preflight: Preflight, change: str | None, number: int) -> None:
         build = ", the build for CPUs" if installation.is_cpu_build else ""
         where = preflight.check.rig.describe()
         say(f"vLLM {installation.release}{build}, on {where}", "bold")
-    say("Runs, with a random API key:")
+    say("Would run, with a random API key:" if dry else "Runs, with a random API key:")
     say_verbatim(f"  {preflight.shown()}")
     _announce_time(preflight)
     for finding in (*preflight.findings, *preflight.check.findings):

@@ -166,6 +166,8 @@ def _about_speed(memory: MemoryPlan) -> list[Finding]:
     if not memory.config.given.enforce_eager:
         return []
     text = "--enforce-eager runs without CUDA graphs: less memory, but slower"
-    if memory.config.speculation is not None:
+    if memory.device.platform is Platform.CPU:  # which has no graphs: it compiles alone
+        text = "--enforce-eager runs without compilation: ready sooner, but slower"
+    elif memory.config.speculation is not None:
         text += "; the small passes of a draft lose most"
     return [Finding("eager", Severity.WARNING, text, "leave it out if it is not needed")]

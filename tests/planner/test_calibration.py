@@ -281,6 +281,7 @@ def test_export_and_import() -> None:
 
 def test_the_command(vplan_here: Vplan, tmp_path: Path) -> None:
     assert "Nothing was learned yet" in vplan_here("calibration", "list").out
+    assert vplan_here("calibration").out == vplan_here("calibration", "list").out
     file = tmp_path / "runs.json"
     file.write_text(exported([run("a"), run("b")]))
     assert vplan_here("calibration", "import", str(file)).out == "2 of 2 runs were new.\n"

@@ -60,6 +60,14 @@ def test_a_draft_model_where_vllm_has_none() -> None:
     assert checked(text, "h100-sxm", "0.33.0").answer is Answer.YES
 
 
+def test_eager_mode_on_a_cpu_does_without_compilation() -> None:
+    """There are no CUDA graphs to do without."""
+    check = checked("vllm serve Qwen/Qwen3-0.6B --enforce-eager", "cpu:32GiB")
+    (said,) = [finding.text for finding in check.findings if finding.code == "eager"]
+    assert "without compilation" in said
+    assert "CUDA" not in said
+
+
 def test_a_head_that_nobody_has_seen() -> None:
     """Its memory would fit: what stops it are the options and the repository."""
     check = checked(EAGLE, "4090")

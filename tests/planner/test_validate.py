@@ -158,6 +158,7 @@ def test_a_dry_run_starts_nothing(fake: Fake) -> None:
     assert (run.status, run.err) == (0, "")
     assert f"{fake.root / 'bin' / 'vllm'} serve {fake.model} --max-model-len 4096" in run.out
     assert "--host 127.0.0.1 --port" in run.out
+    assert "Would run" in run.out
     assert not fake.started
     assert not (fake.root / "data").exists()
 
