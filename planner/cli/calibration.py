@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.console import fail, print_json, say, say_item, show
+from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
 from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson
 from planner.errors import PlanError
@@ -58,7 +58,7 @@ def show_run(number: Annotated[int, typer.Argument(help="As listed.")]) -> None:
     """Show what one run taught."""
     run = _numbered(_store().runs(), number)
     say(f"{run.model} on {run.gpu}, vLLM {run.release}, {run.began}: {run.verdict}", "bold")
-    say(run.command)
+    say_verbatim(run.command)
     say(f"From {run.source}.")
     table = Table(("", Column("fitted", right=True), Column("measured", right=True), ""))
     for seen in run.observations:

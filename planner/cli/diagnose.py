@@ -24,7 +24,13 @@ _STYLES: Final = {"W": "blue", "A": "magenta", "N": "yellow", "G": "red", "K": "
 
 
 def diagnose(
-    log: Annotated[str, typer.Argument(metavar="FILE|-", help='A log of vLLM; "-" reads it.')],
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-",
+            help='A log of vLLM, or a folder that vplan validate left; "-" reads a log.',
+        ),
+    ],
     gpu: Annotated[
         str | None,
         typer.Option(
@@ -173,9 +179,10 @@ def _print_speed(facts: LaunchFacts) -> None:
     served = facts.served
     if served.lines:
         say()
+        requests = f"{served.running} request{'s' if served.running != 1 else ''}"
         say(
             f"Speed, at most: {served.generation_rate:g} tok/s generated, {served.prompt_rate:g} "
-            f"tok/s of prompts, {served.running} requests running"
+            f"tok/s of prompts, {requests} running"
             + (f", {served.waiting} waiting" if served.waiting else "")
         )
     if served.cache_usage is not None:

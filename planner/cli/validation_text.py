@@ -110,6 +110,9 @@ def print_run(run: Validation) -> None:
     if run.failure is not None:
         for change in explain(run.failure, run.facts).changes:
             say_item(f"try: {change}")
+    if run.observations:
+        learned = ", ".join(dict.fromkeys(seen.term.label for seen in run.observations))
+        say(f"Learned for the next plans: {learned} (vplan calibration)", "dim")
     if run.kept is not None:
         say(f"It runs on at {run.kept.url}; its key is in {run.kept.key_file}. To end it:")
         say_verbatim(f"  kill {run.kept.pid}")

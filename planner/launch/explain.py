@@ -82,7 +82,7 @@ def said(failure: Failure, longest: int = SHORT) -> str:
     if failure.kind is not FailureKind.CRASH:  # of a crash the exception's name tells most
         text = _EXCEPTION.sub("", text)
     text = "".join(c if c.isprintable() else " " for c in redacted(text))
-    text = " ".join(text.split())
+    text = " ".join(text.split()).rstrip(" :")  # the rest of it is on other lines
     if len(text) > longest:
         text = f"{text[: longest - 1].rstrip()}…"
     return text if failure.seen else f"vLLM says: {text}"

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from stat import S_ISCHR
 from typing import Any, BinaryIO, Final
 
@@ -83,17 +84,22 @@ class LogReader:
         return self._launches[-1].facts()
 
 
+LOG: Final = "server.log"  # in the folder of a validation
+
+
 @contextmanager
 def open_log(name: str) -> Iterator[Iterator[str]]:
     """The lines of a file, or of standard input for "-", in whatever encoding a shell wrote them.
 
-    Raises `PlanError` for what cannot be read.
+    Of a folder that `vplan validate` left it is the log in it. Raises `PlanError` for what cannot
+    be read.
     """
     if name == "-":
         yield _lines(sys.stdin.buffer)
         return
+    inside = Path(name) / LOG
     try:
-        file = open(name, "rb")  # noqa: SIM115
+        file = open(inside if inside.is_file() else name, "rb")  # noqa: SIM115
     except OSError as error:
         raise PlanError(f"{name} cannot be read: {error.strerror}") from None
     with file:

@@ -24,6 +24,8 @@ class Spent(Struct, frozen=True):
         return sum(part for part in (self.requests, self.load, self.stop) if part is not None)
 
     def __str__(self) -> str:
+        if self.start is self.requests is None:  # of a failed start there is nothing to split
+            return ""
         told = []
         if self.start is not None:
             told.append(f"vLLM's start {self.start:.0f} s")

@@ -41,6 +41,7 @@ from planner.launch.client import Client, ServerError
 from planner.launch.facts import Failure, FailureKind, LaunchFacts
 from planner.launch.learning import observe
 from planner.launch.load import levels
+from planner.launch.log import LOG
 from planner.launch.preflight import Preflight, server_environment
 from planner.launch.probe import Probe, probe
 from planner.launch.process import Launch
@@ -117,7 +118,7 @@ class Validation(Struct, frozen=True):
     @property
     def log(self) -> Path:
         """What the server printed."""
-        return self.folder / "server.log"
+        return self.folder / LOG
 
 
 def validate(
@@ -143,7 +144,7 @@ def validate(
     key = secrets.token_urlsafe(24)
     client = Client.local(preflight.port, key)
     environ = server_environment(preflight.environ, key, os.environ)
-    launch = Launch(preflight.argv, environ, folder / "server.log", preflight.after)
+    launch = Launch(preflight.argv, environ, folder / LOG, preflight.after)
     answers: Probe | None = None
     ready: float | None = None
     failure: Failure | None = None

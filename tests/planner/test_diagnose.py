@@ -83,6 +83,7 @@ def test_speed_and_preemptions(vplan_here: Vplan, written: Any) -> None:
     assert "13.9 tok/s generated" in out
     assert "Preemptions: 3." in out
     assert "98.5 %" in out
+    assert "4 requests running, 2 waiting" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

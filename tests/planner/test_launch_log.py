@@ -85,6 +85,19 @@ def test_the_old_engine() -> None:
     assert dict(facts.milestones)[Milestone.INITIALIZED] == 92
 
 
+def test_the_logo_tells_the_release_of_a_start_that_ends_early() -> None:
+    """Coloured or not; the engine, which repeats both, never starts."""
+    said = "(APIServer pid=10) INFO 11-30 16:20:42 [api_utils.py:347] "
+    for white, reset in (("", ""), ("\x1b[97;1m", "\x1b[0m")):
+        facts = only([
+            f"{said} {white}▄▄ ▄█ █     █     █ ▀▄▀ █{reset}  version {white}0.32.0{reset}",
+            f"{said}  {white}█▄█▀ █     █     █     █{reset}  model   {white}/m/tiny 2{reset}",
+            "OSError: Can't load tokenizer for '/m/tiny 2'. If you were trying to load it",
+        ])  # fmt: skip
+        assert (facts.release, facts.model) == ("0.32.0", "/m/tiny 2")
+        assert facts.failure is not None
+
+
 def test_a_start_on_a_cpu_and_its_speed() -> None:
     facts = only(CPU_LOG)
     (rank,) = facts.ranks

@@ -11,6 +11,7 @@ from planner.launch.spent import Spent
     ("spent", "words", "beside"),
     [
         (Spent(), "", 0.0),
+        (Spent(stop=0.2), "", 0.2),
         (Spent(58.4, 13.2, stop=2.1), "vLLM's start 58 s, first requests 13 s, stop 2 s", 15.3),
         (Spent(58.4, 13.0, 60.0, 35.5, 2.0),
          "vLLM's start 58 s, first requests 13 s, load 60 s (24 s until it sent any), stop 2 s",

@@ -57,6 +57,10 @@ def test_a_launch_that_comes_out_as_planned(fake: Fake) -> None:
     assert rows["concurrency"] == ["exact", "32.00", "0", "yes"]
     assert rows["context length"] == ["exact", "4,096", "0", "yes"]
     assert "4 requests answered" in run.out
+    assert "Learned" not in run.out  # a cache of a given size tells nothing of the rest
+    read = fake.vplan("diagnose", str(fake.folder()))
+    assert read.status == 0
+    assert "131,072 tokens" in read.out
     assert re.search(r"Took: vLLM's start \d+ s, first requests \d+ s, load \d+ s \(\d+ s until it "
                      r"sent any\), stop \d+ s", " ".join(run.out.split()))  # fmt: skip
     assert "All 6 terms are inside the plan's bands." in run.out
