@@ -138,12 +138,24 @@ def prepare(
 
 
 def gpu_of_launch(planned: str) -> str:
-    """What `prepare` takes for hardware that is planned for: names of NVIDIA's say nothing here."""
+    """What `prepare` takes for hardware that is planned for: what this machine tells, if it does.
+
+    AMD's driver may not tell it in a container, Intel's never does: there its name is believed.
+    """
     try:
         vendor = find_rig(planned).smallest.gpu.vendor
     except HardwareError:
         return "auto"
+    if vendor == "amd":
+        return "auto" if _is_here(vendor) else planned
     return {"cpu": "cpu", "nvidia": "auto"}.get(vendor, planned)
+
+
+def _is_here(vendor: str) -> bool:
+    try:
+        return find_rig("auto").smallest.gpu.vendor == vendor
+    except HardwareError:
+        return False
 
 
 def _refuse_elsewhere(gpu: str) -> None:

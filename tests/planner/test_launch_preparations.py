@@ -226,7 +226,7 @@ def test_a_launch_is_planned_for_the_gpus_that_it_gets(
 
 
 def test_gpus_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """AMD's cannot be detected, and are taken at their name; NVIDIA's are what they are."""
+    """AMD's are taken at their name where none is detected; NVIDIA's are what they are."""
     docker = tmp_path / "docker"
     docker.write_text("#!/bin/sh\n")
     docker.chmod(0o755)
@@ -239,6 +239,9 @@ def test_gpus_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     planned = {"4090": "auto", "2xmi300x": "2xmi300x", "cpu": "cpu", "cpu:64GiB@80": "cpu"}
     for name, launched in {**planned, "auto": "auto", "no such": "auto"}.items():
         assert gpu_of_launch(name) == launched
+    detected = find_rig("mi210")
+    monkeypatch.setattr("hardware_db.detect.detect_rig", lambda **_: detected)
+    assert gpu_of_launch("2xmi300x") == "auto"
 
 
 def test_amds_gpus_are_asked_through_sysfs(monkeypatch: pytest.MonkeyPatch) -> None:
