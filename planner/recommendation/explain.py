@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hardware_db import Rig
+from model_cards import ModelCard
 from planner.engine.flags import accepts_flag
 from planner.findings import Finding, Severity
 from planner.memory.plan import Refused, plan_memory
@@ -60,7 +61,7 @@ def explain(found: Search, rig: Rig) -> Explanation | None:
     return Explanation(
         binding(settled, requirements),
         replicas_or_not(found),
-        tuple(_changes(found.pick, rig, requirements)),
+        tuple(_changes(found.pick, found.card, rig, requirements)),
         tuple(_findings(settled, requirements)),
     )
 
@@ -120,8 +121,11 @@ def _in_total(one: SpeedEstimate | None, other: SpeedEstimate | None) -> list[st
     return [f"{mine:.0f} tok/s in total instead of {theirs:.0f}"]
 
 
-def _changes(pick: Candidate, rig: Rig, requirements: Requirements) -> Iterator[Change]:
-    card, memory = pick.variant.card, pick.settled.memory
+def _changes(
+    pick: Candidate, card: ModelCard, rig: Rig, requirements: Requirements
+) -> Iterator[Change]:
+    """What comes of other questions about the checkpoint `card` that was asked for."""
+    memory = pick.settled.memory
     larger = twice(rig)
     if larger is not None:
         again = search(card, larger, requirements, memory.release).pick

@@ -63,7 +63,8 @@ class Search(Struct, frozen=True):
     """What was looked at for a model. `pick` is None where nothing is expected to work."""
 
     requirements: Requirements
-    named: Settled | Unfit  # what the checkpoint that was asked for comes to
+    card: ModelCard  # the checkpoint that was asked for
+    named: Settled | Unfit  # what it comes to
     candidates: tuple[Candidate, ...]  # of each checkpoint and layout that surely works
     rejected: tuple[Rejected, ...]
     pick: Candidate | None
@@ -111,7 +112,7 @@ def search(card: ModelCard, rig: Rig, requirements: Requirements, release: Relea
     assert named is not None, "the checkpoint asked for is among the variants"
     pick = pick or _choose(candidates, requirements)
     left = unfit[id(pick.variant)] if pick is not None else ()
-    return Search(requirements, named, tuple(candidates), tuple(rejected), pick, left)
+    return Search(requirements, card, named, tuple(candidates), tuple(rejected), pick, left)
 
 
 def variant_candidates(

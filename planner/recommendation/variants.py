@@ -104,7 +104,7 @@ def variants(
         for card in cards
     ]
     found = [v for v in found if v.is_named or not is_emulated(v.card, device)]
-    if _quantizes_online(device):
+    if _quantizes_online(device) and not any(map(_is_fp8, names)):  # one may be too large to hold
         found += _quantized_online(found)
     return sorted(found, key=lambda variant: _place(variant.weight_format))
 
@@ -138,6 +138,13 @@ def _place(weight_format: str) -> int:
 def _quantizes_online(device: DeviceFacts) -> bool:
     """Whether FP8 is computed and not only stored: else a published copy is as good."""
     return device.platform is Platform.CUDA and (device.capability or (0, 0)) >= (8, 9)
+
+
+def _is_fp8(model_id: str) -> bool:
+    """Whether a checkpoint is known to be in FP8 before its card is built."""
+    entry = find_entry(model_id)
+    fp8 = entry is not None and entry.quant_method == "fp8" and entry.expert_dtype != "fp4"
+    return fp8 or usual_format(model_id) == "fp8"
 
 
 def _quantized_online(known: list[Variant]) -> Iterator[Variant]:
@@ -191,7 +198,7 @@ def least_bytes(model_id: str) -> float:
     entry = find_entry(model_id)
     if entry is not None and not entry.quantized:
         return 2.0
-    if entry is not None and entry.quant_method == "fp8" and entry.expert_dtype != "fp4":
+    if _is_fp8(model_id):
         return 1.0
     return 1.0 if usual_format(model_id) in _ONE_BYTE else SMALLEST_BYTES
 

@@ -232,6 +232,23 @@ def test_changes_bring_what_their_plans_say() -> None:
     assert changes["--context 8192"].settled.memory.config.max_model_len == 8192
 
 
+def test_more_gpus_are_asked_about_the_model_that_was_named() -> None:
+    """Not about the copy that fits one: on two of 48 GB the model itself fits in FP8.
+
+    81.3e9 parameters of a byte each are 75.7 GiB, 37.9 on each of two; one has 47.4.
+    """
+    rig = find_rig("rtx-6000-ada")
+    answer = found("Qwen/Qwen3-Next-80B-A3B-Instruct", rig.spec)
+    assert answer.pick is not None
+    assert answer.pick.variant.weight_format == "int4"
+    reasons = explain(answer, rig)
+    assert reasons is not None
+    more = next(each for each in reasons.changes if each.what == "--gpu 2xrtx-6000-ada")
+    assert more.pick.variant.weight_format == "fp8"
+    assert more.pick.variant.quantization is None  # published, so nothing is quantized here
+    assert all(each.variant.quantization is None for each in answer.rejected)
+
+
 def test_latent_caches_are_better_split_by_requests() -> None:
     """DeepSeek-V3 keeps 70,272 bytes a token on every rank of a TP group: replicas of the attention
     hold different requests, and share the experts."""
