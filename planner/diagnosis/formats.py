@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from planner.engine.device import Platform
+from planner.engine.device import COMPUTES, Platform, computes_in
 from planner.findings import Finding, Severity
 from planner.memory.plan import MemoryPlan
 
-# Lowest compute capability that computes in the format; below, weights are unpacked to 16 bit.
-_COMPUTES: Final = {"fp8": (8, 9), "nvfp4": (10, 0), "mxfp4": (10, 0)}
 _FP8_CACHE: Final = (8, 9)
 _HALF_ONLY: Final = (8, 0)
 
@@ -21,8 +19,8 @@ def about_formats(memory: MemoryPlan) -> Iterator[Finding]:
     if device.platform is not Platform.CUDA or device.capability is None:
         return
     has = f"compute capability {device.capability[0]}.{device.capability[1]}"
-    needed = _COMPUTES.get(card.format_kind)
-    if needed is not None and device.capability < needed:
+    if not computes_in(card.format_kind, device):
+        needed = COMPUTES[card.format_kind]
         name = card.format_kind.upper()
         text = (
             f"{has} computes nothing in {name} (that takes {needed[0]}.{needed[1]}): the weights "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
@@ -65,6 +66,18 @@ def device_facts(gpu: Gpu, environ: Mapping[str, str] | None = None) -> DeviceFa
         is_on(asked.get("VLLM_ROCM_USE_AITER", "0"))
         and is_on(asked.get("VLLM_ROCM_USE_AITER_MLA", "1")),
     )
+
+
+# Lowest compute capability that computes in a weight format; below, it is unpacked to 16 bit.
+COMPUTES: Final = {"fp8": (8, 9), "nvfp4": (10, 0), "mxfp4": (10, 0)}
+
+
+def computes_in(weight_format: str, device: DeviceFacts) -> bool:
+    """Whether the device has the units that a weight format needs, as far as that is known."""
+    needed = COMPUTES.get(weight_format)
+    if needed is None or device.platform is not Platform.CUDA or device.capability is None:
+        return True
+    return device.capability >= needed
 
 
 def is_on(value: str) -> bool:

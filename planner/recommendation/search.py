@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from hardware_db import Rig
 from model_cards import ModelCard
+from planner.engine.device import computes_in
 from planner.engine.releases import Release
 from planner.recommendation.quality import Loss
 from planner.recommendation.requirements import Objective, Requirements
 from planner.recommendation.settle import Settled, Unfit, best_result, settle_layouts
-from planner.recommendation.variants import Variant, base_id, variants
+from planner.recommendation.variants import Variant, base_id, format_place, variants
 
 # Points of quality that an objective gives up for what it is about. The first is less than any
 # published comparison can tell; with the others 4 bits are in.
@@ -24,6 +25,8 @@ _ALLOWED_LOSS: Final = {
     Objective.THROUGHPUT: 1.5,
     Objective.CONTEXT: 1.5,
 }
+# Speeds of two formats are less well known than this; what is measured of one GPU differs as much.
+_WORTH_A_FORMAT: Final = 1.1
 
 
 class Candidate(Struct, frozen=True):
@@ -182,15 +185,35 @@ def _choose(candidates: Iterable[Candidate], requirements: Requirements) -> Cand
 
 
 def choose(candidates: list[Candidate], aim: Objective) -> Candidate | None:
-    """The best of candidates, one of each checkpoint; None if there is none."""
+    """The best of candidates, one of each checkpoint; None if there is none.
+
+    Between formats that lose no more than is allowed a small gain decides nothing: it is less than
+    speeds are known by. Then it is the one that the GPU computes in, and of those the usual one.
+    """
     if not candidates:
         return None
     least = min(one.variant.loss.points for one in candidates)
-    allowed = least + _ALLOWED_LOSS[aim]
-    return max(
-        (one for one in candidates if one.variant.loss.points <= allowed),
-        key=lambda one: _gain(one, aim),
-    )
+    allowed = [one for one in candidates if one.variant.loss.points <= least + _ALLOWED_LOSS[aim]]
+    best, *others = sorted(allowed, key=_strangeness)
+    for one in others:
+        if _is_worth_it(one, best, aim):
+            best = one
+    return best
+
+
+def _strangeness(one: Candidate) -> tuple[bool, int]:
+    """Whether the GPU has no units for the format, and its place among all."""
+    kind = one.variant.weight_format
+    return not computes_in(kind, one.settled.memory.device), format_place(kind)
+
+
+def _is_worth_it(one: Candidate, best: Candidate, aim: Objective) -> bool:
+    """Whether what one gains over a more usual format is worth mentioning."""
+    gain, held = _gain(one, aim), _gain(best, aim)
+    if aim is Objective.CONTEXT or float("-inf") in (gain[0], held[0]):
+        return gain > held
+    ratio = held[0] / gain[0] if gain[0] < 0 else gain[0] / held[0]  # of seconds, else of rates
+    return ratio > _WORTH_A_FORMAT
 
 
 def worth_looking_at(loss: Loss, found: list[Candidate], aim: Objective) -> bool:

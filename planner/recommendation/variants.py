@@ -98,7 +98,7 @@ def variants(
             continue
         if held is None or (card.exact and not held.exact):
             by_kind[card.format_kind] = card
-    cards = sorted(by_kind.values(), key=lambda card: _place(card.format_kind))
+    cards = sorted(by_kind.values(), key=lambda card: format_place(card.format_kind))
     found = [
         Variant(card, None, _loss(card, model_id), card is named, _smaller(card, copies, named))
         for card in cards
@@ -106,7 +106,7 @@ def variants(
     found = [v for v in found if v.is_named or not is_emulated(v.card, device)]
     if _quantizes_online(device) and not any(map(_is_fp8, names)):  # one may be too large to hold
         found += _quantized_online(found)
-    return sorted(found, key=lambda variant: _place(variant.weight_format))
+    return sorted(found, key=lambda variant: format_place(variant.weight_format))
 
 
 def hides_its_format(card: ModelCard, base: str) -> bool:
@@ -130,8 +130,8 @@ def _smaller(
     return tuple(sorted(less, key=lambda each: -each.weight_bytes))
 
 
-def _place(weight_format: str) -> int:
-    """Where a format stands among all; behind them what is stored in fewer bits than any."""
+def format_place(weight_format: str) -> int:
+    """Where a weight format stands among all; behind them what is stored in fewer bits than any."""
     return _ORDER.index(weight_format) if weight_format in _ORDER else len(_ORDER)
 
 
