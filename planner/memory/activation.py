@@ -12,16 +12,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from model_cards.caches import Attention, AttentionKind
+from model_cards.caches import Attention, AttentionKind, RecurrentState, StateKind
 from model_cards.card import ModelCard
-from model_cards.modules import Linear
+from model_cards.modules import Experts, Linear
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
 from planner.memory.compile_pass import compile_pass
-from planner.memory.constants import constant
+from planner.memory.constants import GIB, constant
 from planner.memory.encoder_pass import encoded_bytes, encoder_pass
 from planner.memory.moe_workspaces import moe_workspaces
 from planner.quantity import Basis, Quantity, total
@@ -34,6 +35,7 @@ _USUAL_SM_COUNT: Final = 132
 _CUBLAS_BYTES: Final = 32 * 2**20
 _CUBLAS_BYTES_BEFORE_HOPPER: Final = 4096 * 2 * 1024 + 16 * 8 * 1024
 _MLA_CONTEXT_TOKENS: Final = 64 * 1024
+_GATED: Final = (StateKind.GDN, StateKind.KDA)
 
 
 def activation_peak(
@@ -113,7 +115,7 @@ def text_pass(
     *,
     last_stage: bool,
 ) -> Quantity:
-    """The widest part of a layer for a full batch, and hidden-size copies beside it.
+    """The widest part of a layer for a full batch, and what is alive beside it.
 
     That is gate, up and their product; the inputs of routed experts as they are quantized, and the
     experts' workspaces where they are not kept; or the context that MLA projects up. A stage that
@@ -121,30 +123,80 @@ def text_pass(
     """
     width = config.max_num_batched_tokens * config.dtype_bytes
     copies = constant("layer_hidden_copies", release).times(width * card.hidden_size)
-    ranks = config.given.tensor_parallel_size
-    inner = max(3 * _mlp_width(card) // ranks * width, _mla_context_bytes(card, config))
+    beside = constant("text_pass_gib", release).times(GIB)
     workspaces = moe_workspaces(card, config, device, release)
     routed = Quantity.exact(workspaces.inputs)
     if not workspaces.kept:
         routed = routed + workspaces.size
-    parts = [copies, max(Quantity.exact(inner), routed, key=lambda each: each.value)]
+    context = _mla_context_bytes(card, config)
+    widest = []
+    for shape in _layer_shapes(card):
+        handed = width * _handed_on(shape, card, config)
+        mlp = 3 * shape.mlp // config.given.tensor_parallel_size * width
+        widest.append(Quantity.exact(handed + max(mlp, context)))
+        if shape.routed:
+            around = width * _around_experts(shape, card, config)
+            widest.append(Quantity.exact(handed + around) + routed)
+    parts = [copies, beside, max(widest, key=lambda each: each.value)]
     if not last_stage:
         parts.append(Quantity.exact(2 * width * card.hidden_size))
     return replace(total(parts), source="text pass: max_num_batched_tokens x widest layer")
 
 
+class _LayerShape(Struct, frozen=True):
+    """Features of a token in a layer, all ranks together."""
+
+    mlp: int  # of the widest MLP that every token passes
+    attended: int  # that attention puts out
+    gated: bool  # whether that is gated linear attention
+    routed: bool  # whether it has routed experts
+    shared: bool  # and shared ones
+
+
 @lru_cache(maxsize=256)
-def _mlp_width(card: ModelCard) -> int:
-    """Features of the widest MLP that every token passes, all ranks together."""
-    if not card.is_moe:
-        return card.max_intermediate_size
-    gated = [
-        sum(output.size for output in module.outputs) // 2
-        for layer, _ in card.different_layers
-        for module in layer.modules
-        if isinstance(module, Linear) and "gate_up" in module.name
-    ]
-    return max(gated, default=0)
+def _layer_shapes(card: ModelCard) -> tuple[_LayerShape, ...]:
+    shapes = []
+    for layer, _ in card.different_layers:
+        linear = [module for module in layer.modules if isinstance(module, Linear)]
+        up = [each for each in linear if "gate_up" in each.name]
+        out = [each for each in linear if each.name.endswith(("o_proj", "out_proj"))]
+        states = [each for each in layer.caches if isinstance(each, RecurrentState)]
+        widths = [sum(output.size for output in each.outputs) // 2 for each in up]
+        shapes.append(
+            _LayerShape(
+                mlp=max(widths, default=0) if card.is_moe else card.max_intermediate_size,
+                attended=sum(each.inputs for each in out),
+                gated=any(each.kind in _GATED for each in states),
+                routed=any(isinstance(module, Experts) for module in layer.modules),
+                shared=any("shared_expert" in each.name for each in up),
+            )
+        )
+    return tuple(dict.fromkeys(shapes))
+
+
+def _handed_on(shape: _LayerShape, card: ModelCard, config: ResolvedConfig) -> int:
+    """Features of a token that attention hands to the rest of its layer, on one rank.
+
+    Layers are compiled in pieces between their attention kernels, and what a piece is given stays
+    until it has run: what attention put out, or what gated linear attention did, with its gate and
+    a buffer of hidden states that the layer writes to (`forward` in model_executor/layers/kda.py).
+    Where layers are not compiled that is gone, but they still hold their input, normed.
+    """
+    if config.given.enforce_eager:
+        return card.hidden_size
+    local = shape.attended // config.given.tensor_parallel_size
+    return 2 * local + card.hidden_size if shape.gated else local
+
+
+def _around_experts(shape: _LayerShape, card: ModelCard, config: ResolvedConfig) -> int:
+    """Features of a token that live beside routed experts, and not beside an MLP.
+
+    Their output, apart from their input since PyTorch 2.9 (`disable_inplace` in
+    fused_moe/utils.py), and that of shared experts, which run before them; and their input, which
+    layers that are not compiled hold in any case.
+    """
+    vectors = 1 if config.given.enforce_eager else 2
+    return (vectors + shape.shared) * card.hidden_size
 
 
 def _mla_context_bytes(card: ModelCard, config: ResolvedConfig) -> int:

@@ -2,7 +2,7 @@
 
 Model Runner V2 keeps, on the last pipeline stage and on every rank whole, int32 counts and a bit
 mask of requests x vocabulary (v1/worker/gpu/sample/penalties.py); FlashInfer keeps the softmax
-statistics of a full batch.
+statistics of a full batch. Modules of MLA backends take their workspaces as they are imported.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from model_cards.card import Layer, ModelCard, count_same
 from model_cards.modules import HostTable
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
-from planner.engine.device import DeviceFacts
+from planner.engine.device import DeviceFacts, Platform
+from planner.engine.releases import Release
 from planner.memory.eplb import balancing_bytes
 from planner.memory.kv_specs import ceil_div, local_kv_heads
 from planner.memory.parallel import local_lookups
 from planner.memory.weights import Layout
 
 _FLASHINFER_MIN_HEADS_SM100 = 32
+_MLA_WORKSPACE = 128 * 2**20  # `g_fi_workspace` and `g_sm100_workspace`
 
 
 class RankBuffers(Struct, frozen=True):
@@ -39,12 +41,19 @@ class RankBuffers(Struct, frozen=True):
     streams: int = 0  # residual streams of a batch, kept for a draft
     eplb: int = 0  # where experts are, how busy they are, and room for a layer's on the move
     draft: int = 0  # hidden states handed to the draft
+    imported: int = 0  # workspaces of the modules of MLA backends
 
     @property
     def model(self) -> int:
-        """What the model object itself holds: part of what vLLM says loading took."""
+        """What there is once the model object is: part of what vLLM says loading took."""
         return (
-            self.attention + self.deepstack + self.sparse + self.lookups + self.streams + self.eplb
+            self.attention
+            + self.deepstack
+            + self.sparse
+            + self.lookups
+            + self.streams
+            + self.eplb
+            + self.imported
         )
 
     @property
@@ -96,6 +105,26 @@ def persistent_buffers(
         _balancing_bytes(config, layers, layout, last_stage=last_stage),
         _draft_bytes(card, config) if last_stage else 0,
     )
+
+
+def imported_bytes(card: ModelCard, device: DeviceFacts, release: Release) -> int:
+    """Workspaces that modules of MLA backends allocate as they are imported.
+
+    To choose a backend, `get_valid_backends` in platforms/cuda.py imports all that the GPU may use,
+    FlashInfer's and, on the B200 family, CUTLASS's among them, whichever it then takes.
+    """
+    latent = any(
+        each.kind is AttentionKind.MLA and each.model_version is None
+        for each in card.attention_kinds
+    )
+    if not latent or device.platform is not Platform.CUDA:
+        return 0
+    taken = [
+        name
+        for name in release.fact("mla_workspaces_at_import")
+        if name != "CUTLASS_MLA" or device.is_sm100
+    ]
+    return _MLA_WORKSPACE * len(taken)
 
 
 def _received_bytes(card: ModelCard, config: ResolvedConfig, before: int) -> int:

@@ -3,7 +3,8 @@
 Two of them: every token once for each expert it visits, as wide as the hidden size or the expert's
 own (`workspace_shapes` of the kernels in model_executor/layers/fused_moe). Layers of 4-bit integers
 called Marlin's kernels by themselves in older releases: one buffer so wide and one of the expert's
-own width (`fused_marlin_moe`), gone after each layer. Kernels that multiply quantized activations
+own width (`fused_marlin_moe`), gone after each layer. TRT-LLM's kernels on the B200 family take
+theirs from FlashInfer, gone with the layer too. Kernels that multiply quantized activations
 quantize the tokens besides.
 """
 
@@ -18,18 +19,26 @@ from model_cards.card import ModelCard
 from model_cards.modules import Experts
 from model_cards.quantization.awq import Awq
 from model_cards.quantization.formats import Unquantized
-from model_cards.quantization.fp8 import Fp8
+from model_cards.quantization.fp8 import Fp8, Granularity
 from model_cards.quantization.gptq import Gptq
 from model_cards.quantization.integers import PackedInt
 from model_cards.quantization.mxfp4 import Mxfp4
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
-from planner.engine.moe import MoeKernel, mxfp4_kernel
+from planner.engine.moe import MoeKernel, mxfp4_kernel, runs_trtllm_nvfp4
 from planner.engine.releases import Release
 from planner.memory.constants import GIB, constant
-from planner.quantity import Quantity
+from planner.quantity import Basis, Quantity
 
 _FIRST_WITH_FP8: Final = (8, 9)
+# Rows of a tile of TRT-LLM's kernels (`mBaseSupportedTileNums`), and bits of an element with its
+# scale: one of 32 bits for 128, one of 8 bits for 16.
+_SMALLEST_TILE: Final = 8
+_LARGEST_FP8_TILE: Final = 128
+_LARGEST_FP4_TILE: Final = 256
+_FP8_BITS: Final = 8.25
+_FP4_BITS: Final = 4.5
+_TRTLLM_BAND: Final = 0.1  # the tile is chosen as kernels are tuned
 # Formats as the fact `marlin_called_by` names them.
 _MARLIN_FORMATS: Final = {"awq": Awq, "gptq": Gptq, "packed": PackedInt}
 
@@ -60,6 +69,10 @@ def moe_workspaces(
     rows = experts.active * (min(tokens, chunk) if chunk is not None else tokens)
     if not config.given.enable_expert_parallel:
         share //= config.given.tensor_parallel_size
+    if release.fact("moe_trtllm_on_sm100") and device.is_sm100:
+        taken = _trtllm(experts, tokens, share, device)
+        if taken is not None:
+            return taken
     up = share * len(experts.up_outputs)
     factor = constant("moe_workspaces", release)
     if _calls_marlin(experts, release):
@@ -71,6 +84,38 @@ def moe_workspaces(
         workspaces += constant("moe_quantized_gib", release).times(GIB)
         inputs = rows * share + tokens * experts.hidden
     return MoeWorkspaces(workspaces, release.fact("moe_workspaces_kept"), inputs)
+
+
+def _trtllm(experts: Experts, tokens: int, share: int, device: DeviceFacts) -> MoeWorkspaces | None:
+    """What FlashInfer takes for TRT-LLM's kernels, with `share` features of each expert.
+
+    The products of gate and up, in FP8 with what becomes of them beside them, in FP4 already
+    multiplied; and 16-bit rows of the hidden size (`prepare_moe` in
+    csrc/trtllm_fused_moe_kernel_launcher.cu). None for formats that they do not run.
+    """
+    if isinstance(experts.format, Fp8) and experts.format.granularity is Granularity.BLOCK:
+        largest, bits, features = _LARGEST_FP8_TILE, _FP8_BITS, len(experts.up_outputs) + 1
+    elif runs_trtllm_nvfp4(experts, device.capability):
+        largest, bits, features = _LARGEST_FP4_TILE, _FP4_BITS, 1
+    else:
+        return None
+    inner = features * share * bits / 8
+    rows = _padded_rows(tokens * experts.active, experts.count, largest)
+    size = rows * (inner + experts.hidden * 2)
+    inputs = round(tokens * experts.hidden * bits / 8)
+    source = "buffers of TRT-LLM's kernels"
+    return MoeWorkspaces(
+        Quantity.within(size, _TRTLLM_BAND, Basis.ESTIMATED, source), inputs=inputs
+    )
+
+
+def _padded_rows(rows: int, experts: int, largest: int) -> int:
+    """Rows of tiles that hold them however they are spread (`getMaxNumCtasInBatchDim`)."""
+    tile = _SMALLEST_TILE
+    while tile < largest and tile * experts < rows:
+        tile *= 2
+    filled = min(experts, rows)
+    return (filled + (rows - filled) // tile) * tile
 
 
 def _calls_marlin(experts: Experts, release: Release) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hardware_db import Device, Rig
 from model_cards import ModelCard
@@ -25,7 +26,7 @@ from planner.engine.served import as_served
 from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.memory.activation import activation_peak
-from planner.memory.buffers import RankBuffers
+from planner.memory.buffers import RankBuffers, imported_bytes
 from planner.memory.cache_layout import CacheLayout
 from planner.memory.constants import GIB, constant
 from planner.memory.cuda_graphs import counted, cuda_graph_estimate
@@ -48,7 +49,7 @@ from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
 
 _ESTIMATED_WEIGHTS_BAND = 0.06
-_OTHER_RELEASE_WEIGHTS_BAND = 0.005
+_OTHER_RELEASE_WEIGHTS_BAND = 0.003  # holds nine of ten published launches
 _FIRST_SWITCHED = (9, 0)
 
 
@@ -367,7 +368,7 @@ def _ranks(
     for index, stage in enumerate(loaded.stages):
         last = index == len(loaded.stages) - 1
         weights = _weights(card, stage, release)
-        buffers = stage.buffers
+        buffers = replace(stage.buffers, imported=imported_bytes(card, device, release))
         if device.platform is not Platform.CPU and not release.fact("runner_buffers_counted"):
             buffers = buffers.of_model
         if device.platform is Platform.CPU:  # profiles nothing and captures nothing

@@ -30,11 +30,11 @@ from model_cards.modules import (
 from model_cards.quantization.formats import FLOAT32
 from planner.engine.deepseek_v4 import padded_heads
 from planner.engine.defaults import ResolvedConfig
-from planner.engine.device import DeviceFacts
+from planner.engine.device import DeviceFacts, Platform
 from planner.engine.moe import TRITON_AS_STORED, TritonMxfp4
 from planner.engine.recurrent import has_fused_decode
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
-from planner.memory.repacking import Capability, experts_bytes, linear_bytes
+from planner.memory.repacking import Capability, experts_bytes, gaps_bytes, linear_bytes
 
 
 class Layout(Struct, frozen=True):
@@ -54,6 +54,7 @@ class Layout(Struct, frozen=True):
     fused_decode: bool = False  # a kernel runs the whole decode step of recurrent layers
     max_model_len: int = 0  # where anything held depends on it
     triton_mxfp4: TritonMxfp4 = TRITON_AS_STORED
+    apart: bool = False  # rows of 16-bit experts are moved apart in memory
 
     @property
     def expert_ranks(self) -> int:
@@ -89,6 +90,9 @@ def layout_of(card: ModelCard, config: ResolvedConfig, device: DeviceFacts) -> L
             config.release.fact("mxfp4_triton_side"),
             config.release.fact("mxfp4_triton_keeps_scales"),
         ),
+        apart=device.platform is Platform.ROCM
+        and config.balancing is None
+        and config.release.fact("rocm_experts_apart"),
     )
 
 
@@ -227,9 +231,10 @@ def module_bytes(module: Module, layout: Layout) -> int:
             )
             if layout.balanced:  # TRT-LLM's 16-bit kernel does not know where they moved
                 module = replace(module, trtllm=False)
-            return experts_bytes(
+            held = experts_bytes(
                 module, count, intermediate, width, layout.capability, layout.triton_mxfp4
             )
+            return held + (gaps_bytes(module, count, intermediate, width) if layout.apart else 0)
         case Tensor():
             shards = min(ranks, module.shape[0]) if module.sharded else 1
             width = DTYPE_BYTES[module.dtype] if module.dtype else width

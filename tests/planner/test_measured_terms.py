@@ -1,5 +1,8 @@
-"""Pools that public start-up logs print, of launches that no constant is fitted to: what experts,
-communication and compiling take beside the weights."""
+"""Pools that public start-up logs print, of launches that the fit leaves out, and what experts,
+backends, communication and compiling take beside the weights.
+
+The prior values of some constants were set with these logs in view (tools/fit_constants.py).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from launches import bundled
 
 from hardware_db import find_rig
 from planner import EngineConfig, MemoryPlan, plan_memory
+from planner.memory.activation import text_pass
+from planner.memory.constants import constant
 from planner.memory.fused_all_reduce import fused_all_reduce_bytes
+from planner.memory.moe_workspaces import moe_workspaces
 
 GIB = 2**30
 MIB = 2**20
@@ -27,6 +33,8 @@ KIMI: dict[str, Any] = {
     "tensor_parallel_size": 4, "max_model_len": 262144, "max_num_seqs": 128,
     "max_num_batched_tokens": 32768, "mm_encoder_tp_mode": "data",
 }  # fmt: skip
+# With --attention-backend FLASHINFER_MLA vLLM does not import CUTLASS's module, as a plan has it.
+CUTLASS = 0.125
 MINIMAX: dict[str, Any] = {
     "tensor_parallel_size": 4, "max_model_len": 131072, "max_num_seqs": 128,
     "max_num_batched_tokens": 32768, "gpu_memory_utilization": 0.92,
@@ -38,11 +46,11 @@ QWEN: dict[str, Any] = {
 }  # fmt: skip
 PRINTED: list[tuple[str, str, str, dict[str, Any], float]] = [
     ("moonshotai/Kimi-K2.5", "4xb200", "0.15.1",
-     {**KIMI, "gpu_memory_utilization": 0.95, "enforce_eager": True}, 20.58),
+     {**KIMI, "gpu_memory_utilization": 0.95, "enforce_eager": True}, 20.58 - CUTLASS),
     ("moonshotai/Kimi-K2.5", "4xb200", "0.15.1",
-     {**KIMI, "gpu_memory_utilization": 0.95}, 20.89),
+     {**KIMI, "gpu_memory_utilization": 0.95}, 20.89 - CUTLASS),
     ("moonshotai/Kimi-K2.5", "4xb200", "0.15.1",
-     {**KIMI, "gpu_memory_utilization": 0.9, "enforce_eager": True}, 11.66),
+     {**KIMI, "gpu_memory_utilization": 0.9, "enforce_eager": True}, 11.66 - CUTLASS),
     ("MiniMaxAI/MiniMax-M2.7", "4xa100-80g", "0.19.0", MINIMAX, 13.66),
     ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "4xrtx-pro-6000-blackwell", "0.28.0", QWEN, 27.85),
 ]  # fmt: skip
@@ -61,13 +69,102 @@ def test_marlin_has_one_wide_buffer_of_its_own_until_experts_share_theirs() -> N
     """`fused_marlin_moe`: tokens x 8 experts x (7168 + 2048 / 8) features of 2 bytes on one of
     eight ranks, gone after the layer. Since 0.23.0 `workspace_shapes` has two as wide as the
     hidden size: kept, so that the other passes come on top."""
-    settings = {**KIMI, "tensor_parallel_size": 8}
-    tokens = settings["max_num_batched_tokens"]
+    tokens = KIMI["max_num_batched_tokens"]
     apart = 2 * tokens * 8 * (7168 + 2048 // 8)
     shared = 2 * tokens * 8 * 2 * 7168
-    before = plan("moonshotai/Kimi-K2.5", "8xh200", "0.22.1", settings).ranks[0].activation.value
-    since = plan("moonshotai/Kimi-K2.5", "8xh200", "0.23.0", settings).ranks[0].activation.value
-    assert since - before == pytest.approx(shared - apart, rel=0.05)
+    for release, size, kept in (("0.22.1", apart, False), ("0.23.0", shared, True)):
+        memory = plan(
+            "moonshotai/Kimi-K2.5", "8xh200", release, {**KIMI, "tensor_parallel_size": 8}
+        )
+        found = moe_workspaces(memory.card, memory.config, memory.device, memory.release)
+        factor = constant("moe_workspaces", memory.release).value
+        assert found.size.value == pytest.approx(factor * size)
+        assert found.kept is kept
+
+
+def test_kernels_of_the_b200_family_bring_buffers_of_their_own() -> None:
+    """FlashInfer's `prepare_moe` for 32,768 tokens that visit 8 experts each.
+
+    NVFP4 on eight ranks: 262,144 rows over 384 experts are more than 256 each, so tiles have 256;
+    384 + (262,144 - 384) // 256 = 1,406 tiles hold 359,936 rows of 7168 features in 16 bits and
+    2048 / 8 = 256 in 4.5 bits. FP8 blocks on two ranks: 128 experts, tiles of 128, 128 +
+    (262,144 - 128) // 128 = 2,175 of them hold 278,400 rows of 4096 features in 16 bits, and 3 x
+    768 in 8 bits and an fp32 scale for 128. Before 0.15.0 two 16-bit workspaces served.
+    """
+    settings = {"max_model_len": 8192, "max_num_batched_tokens": 32768}
+    model = "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8"
+    for name, rig, ranks, size in (
+        ("nvidia/Kimi-K2.5-NVFP4", "8xb200", 8, 359_936 * (2 * 7168 + 144)),
+        (model, "2xb200", 2, 278_400 * (2 * 4096 + 3 * 768 * 33 // 32)),
+    ):
+        memory = plan(name, rig, "0.19.0", {**settings, "tensor_parallel_size": ranks})
+        found = moe_workspaces(memory.card, memory.config, memory.device, memory.release)
+        assert found.size.value == size
+        assert not found.kept
+    older = plan(model, "2xb200", "0.14.1", {**settings, "tensor_parallel_size": 2})
+    assert moe_workspaces(older.card, older.config, older.device, older.release).kept
+
+
+@pytest.mark.parametrize(
+    ("rig", "release", "mib"),
+    [  # `g_fi_workspace`, and on the B200 family `g_sm100_workspace`
+        ("4xb200", "0.19.0", 128 + 128),
+        ("4xb200", "0.25.0", 128),
+        ("8xh200", "0.19.0", 128),
+        ("8xh200", "0.25.0", 0),
+        ("8xh200", "0.11.0", 0),  # imports the chosen one alone
+        ("8xmi300x", "0.19.0", 0),
+    ],
+)
+def test_modules_of_mla_backends_take_workspaces(rig: str, release: str, mib: int) -> None:
+    settings = {"tensor_parallel_size": find_rig(rig).gpu_count, "max_model_len": 8192}
+    taken = plan("moonshotai/Kimi-K2.5", rig, release, settings).ranks[0].buffers.imported
+    assert taken == mib * MIB
+    other = plan("meta-llama/Llama-3.1-8B-Instruct", rig, release, settings).ranks[0]
+    assert other.buffers.imported == 0
+
+
+def test_loading_takes_what_the_imports_do() -> None:
+    """kaitakuai/experiments@276b60d, 2026-04: 140.49 GiB of Kimi-K2.5 on four B200 and 70.97 of
+    its NVFP4 checkpoint on eight, both with 0.19.0 and no backend named."""
+    for name, rig, ranks, printed in (
+        ("moonshotai/Kimi-K2.5", "4xb200", 4, 140.49),
+        ("nvidia/Kimi-K2.5-NVFP4", "8xb200", 8, 70.97),
+    ):
+        settings = {"tensor_parallel_size": ranks, "max_model_len": 131072, "max_num_seqs": 128}
+        rank = plan(name, rig, "0.19.0", settings).ranks[0]
+        assert (rank.weights.value + rank.buffers.model) / GIB == pytest.approx(printed, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "features"),
+    [
+        # The residual before and after attention; compiled, what attention put out (gated linear
+        # attention its gate besides, and a buffer), else the input of the layer; gate, up and
+        # their product in the widest MLP.
+        ("meta-llama/Llama-3.1-8B-Instruct", {}, 2 * 4096 + 4096 // 2 + 3 * 14336 // 2),
+        ("meta-llama/Llama-3.1-8B-Instruct", {"enforce_eager": True},
+         2 * 4096 + 4096 + 3 * 14336 // 2),
+        ("moonshotai/Kimi-Linear-48B-A3B-Instruct", {},
+         2 * 2304 + (2 * 32 * 128 // 2 + 2304) + 3 * 9216 // 2),
+        # Or, beside Marlin's buffers, output of routed experts and of a shared one; compiled, their
+        # input too.
+        ("moonshotai/Kimi-K2.5", {}, 2 * 7168 + 64 * 128 // 2 + 3 * 7168),
+        ("moonshotai/Kimi-K2.5", {"enforce_eager": True}, 2 * 7168 + 7168 + 2 * 7168),
+    ],
+)  # fmt: skip
+def test_a_token_in_the_text_pass(model: str, settings: dict[str, Any], features: int) -> None:
+    """Bytes that one more token adds to the pass, in 16 bits."""
+
+    def bytes_of(tokens: int) -> float:
+        asked = {"tensor_parallel_size": 2, "max_model_len": 1024, "max_num_seqs": 8, **settings}
+        memory = plan(model, "2xh100-sxm", "0.19.0", {**asked, "max_num_batched_tokens": tokens})
+        card, config, device, release = memory.card, memory.config, memory.device, memory.release
+        taken = text_pass(card, config, device, release, last_stage=True)
+        experts = moe_workspaces(card, config, device, release)
+        return taken.value - (0 if experts.kept else experts.size.value)
+
+    assert (bytes_of(65536) - bytes_of(32768)) / 32768 == pytest.approx(2 * features)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +197,17 @@ def test_stages_do_not_fuse_all_reduces_before_0_21() -> None:
         memory = plan("meta-llama/Llama-3.1-8B-Instruct", "4xh100-sxm", release, settings)
         taken = fused_all_reduce_bytes(memory.card, memory.config, memory.device, memory.release)
         assert taken == mib * MIB
+
+
+def test_rows_of_16_bit_experts_are_moved_apart_on_rocm() -> None:
+    """256 bytes after each row whose bytes are a multiple of 512, since 0.25.0 no longer undone:
+    Qwen3-30B-A3B has 48 layers of 128 experts, with 2 x 768 rows of 2 x 2048 bytes and 2048 rows of
+    2 x 768."""
+    model, settings = "Qwen/Qwen3-30B-A3B", {"max_model_len": 8192}
+    as_stored, apart = (
+        plan(model, "mi300x", release, settings).ranks[0].parts.experts
+        for release in ("0.24.0", "0.25.0")
+    )
+    assert apart - as_stored == 48 * 128 * (2 * 768 + 2048) * 256
+    on_cuda = plan(model, "h100-sxm", "0.25.0", settings).ranks[0].parts.experts
+    assert on_cuda == as_stored
