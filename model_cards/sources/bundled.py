@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.json import decode
 
 from model_cards.build import build_card
 from model_cards.card import ModelCard, Origin
@@ -113,13 +114,20 @@ def variants_of(model_id: str) -> list[str]:
     return _variants().get(model_id.lower(), [])
 
 
+class _Copy(Struct, frozen=True):
+    """A quantized repository and the model that it is a copy of."""
+
+    id: str
+    of: str
+
+
 @cache
 def _variants() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for line in _lines().values():
         if '"kind":"variant"' in line:
-            row = json.loads(line)
-            found.setdefault(row["of"].lower(), []).append(row["id"])
+            row = decode(line, type=_Copy)
+            found.setdefault(row.of.lower(), []).append(row.id)
     return found
 
 

@@ -122,16 +122,23 @@ def variant_candidates(
     variant: Variant, rig: Rig, requirements: Requirements, release: Release
 ) -> list[Candidate] | Rejected:
     """What works of a checkpoint: one candidate a layout, the best first; else why not."""
-    return _tried(variant, rig, requirements, release)[1]
+    return _tried(variant, rig, requirements, release, only_roomy=True)[1]
 
 
 def _tried(
-    variant: Variant, rig: Rig, requirements: Requirements, release: Release
+    variant: Variant,
+    rig: Rig,
+    requirements: Requirements,
+    release: Release,
+    *,
+    only_roomy: bool = False,
 ) -> tuple[list[Settled | Unfit], list[Candidate] | Rejected]:
     """What each layout comes to, and what works; of a smaller checkpoint where only that does."""
     first: tuple[list[Settled | Unfit], list[Candidate] | Rejected] | None = None
     for one in variant.equals:
-        results = settle_layouts(one.card, rig, requirements, release, one.quantization)
+        results = settle_layouts(
+            one.card, rig, requirements, release, one.quantization, only_roomy=only_roomy
+        )
         found = _candidates(one, results, requirements)
         if not isinstance(found, Rejected):
             return results, found

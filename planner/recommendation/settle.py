@@ -14,6 +14,7 @@ from hardware_db import Rig
 from model_cards import ModelCard
 from planner.engine.flags import accepts_flag
 from planner.engine.releases import Release
+from planner.engine.served import as_served
 from planner.engine_config import EngineConfig
 from planner.memory.plan import MemoryPlan, Refused, plan_memory
 from planner.memory.verdict import Answer
@@ -37,6 +38,8 @@ __all__ = ["Settled", "Unfit", "best_result", "settle", "settle_layouts", "speed
 _WORTH_MORE_GPUS: Final = 1.05
 # What replicas that share experts must promise more than one engine: no measurement shows them.
 _WORTH_SHARING_EXPERTS: Final = 1.1
+# Share of a checkpoint's bytes that is loaded at least: without drafts, and repacked.
+_SURELY_LOADED: Final = 0.75
 # What is refused less often than this needs no smaller batch.
 _COMFORTABLE: Final = 0.01
 
@@ -79,10 +82,13 @@ def settle_layouts(
     requirements: Requirements,
     release: Release,
     quantization: str | None = None,
+    *,
+    only_roomy: bool = False,
 ) -> list[Settled | Unfit]:
     """What each parallel layout comes to, at least one: its best settings, or why there are none.
 
-    See `settle`.
+    See `settle`. `only_roomy`: without layouts that surely lack room for the weights, if others
+    have it.
     """
     workload = requirements.workload
     if not card.converses:  # the lengths asked for are those of a conversation
@@ -95,7 +101,10 @@ def settle_layouts(
         )
         return [Unfit(reason, None, 0)]
     found = []
-    for layout in (*layouts(card, rig), *_replicas(card, rig, requirements, release)):
+    ways = [*layouts(card, rig), *_replicas(card, rig, requirements, release)]
+    if only_roomy:
+        ways = _roomy(ways, card, rig, quantization) or ways
+    for layout in ways:
         asked = _of_each_replica(requirements, layout)
         result = _settle_layout(card, rig, asked, release, layout, quantization)
         if isinstance(result, Unfit) and _slices_experts(card, layout) and result.is_refused:
@@ -110,6 +119,17 @@ def settle_layouts(
             result = replace(result, layout=layout)
         found.append(result)
     return found or [Unfit(f"no parallel layout of {rig.spec} suits this model", None, 0)]
+
+
+def _roomy(ways: list[Layout], card: ModelCard, rig: Rig, quantization: str | None) -> list[Layout]:
+    """Layouts whose GPUs may have room for the weights, known without a plan."""
+    memory = rig.smallest.total_bytes
+    if memory is None or len(ways) == 1:
+        return ways
+    least = _SURELY_LOADED * as_served(card, EngineConfig(quantization=quantization)).weight_bytes
+    if card.dtype == "float32":  # served in half of that
+        least /= 2
+    return [layout for layout in ways if least <= memory * layout.gpus]
 
 
 def _slices_experts(card: ModelCard, layout: Layout) -> bool:

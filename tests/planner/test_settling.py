@@ -24,6 +24,7 @@ from planner import (
 from planner.engine.refusal import RefusalKind
 from planner.engine.releases import find_release
 from planner.recommendation.layouts import layouts
+from planner.recommendation.settle import settle_layouts
 from planner.workload import USE_CASES
 
 
@@ -241,3 +242,27 @@ def test_replicas_of_several_machines_are_counted(settings: dict[str, Any], ok: 
 def test_more_local_replicas_than_there_are() -> None:
     with pytest.raises(PlanError, match="data_parallel_size_local"):
         EngineConfig(data_parallel_size=2, data_parallel_size_local=4)
+
+
+@pytest.mark.parametrize("quantization", [None, "fp8"])
+@pytest.mark.parametrize("rig", ["8x3090", "8xh100-sxm"])
+@pytest.mark.parametrize(
+    "model",
+    ["deepseek-ai/DeepSeek-V3", "allenai/OLMo-2-0325-32B", "meta-llama/Llama-3.3-70B-Instruct",
+     "openai/gpt-oss-120b", "Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-30B-A3B"],
+)  # fmt: skip
+def test_what_surely_lacks_room_never_works(model: str, rig: str, quantization: str | None) -> None:
+    """The layouts that a ranking does not look at are those whose whole plan finds no room.
+
+    The fp32 weights of OLMo-2 are served in half of their 129 GB, in a quarter as fp8.
+    """
+    asked = Requirements(Workload(1024, 384, concurrency=8), "chat")
+    question = (bundled(model), find_rig(rig), asked, find_release("0.33.0"), quantization)
+    whole, roomy = settle_layouts(*question), settle_layouts(*question, only_roomy=True)
+    seen = [each.layout for each in roomy]
+    left_out = [each for each in whole if each.layout not in seen]
+    assert not any(isinstance(each, Settled) for each in left_out)
+    assert all(isinstance(each, Unfit) and each.excess_bytes > 0 for each in left_out)
+    assert len(left_out) + len(roomy) == len(whole)
+    if model == "meta-llama/Llama-3.3-70B-Instruct" and rig == "8x3090":
+        assert left_out  # 141 GB, 71 in fp8, and 26 on a card
