@@ -8,6 +8,7 @@ from typing import Final
 from planner.launch.facts import Failure, FailureKind, LaunchFacts, Milestone
 
 _MIB: Final = 2**20
+_SPARE: Final = 2**30 // 50  # bytes: a block that vLLM holds back, and what it rounds off
 _BYTES: Final = "--kv-cache-memory-bytes"
 _BLOCKS: Final = "--num-gpu-blocks-override"
 _SPLIT: Final = "--tensor-parallel-size splits weights and cache over more GPUs"
@@ -61,7 +62,7 @@ def _for_the_cache(failure: Failure, facts: LaunchFacts) -> Iterator[str]:
     if _BLOCKS in options:
         yield f"a larger {_BLOCKS}, or none: it sets the size of the cache"
     elif _BYTES in options:
-        size = -(-failure.needed // _MIB) * _MIB if failure.needed else None
+        size = -(-(failure.needed + _SPARE) // _MIB) * _MIB if failure.needed else None
         larger = f"a larger {_BYTES}" if size is None else f"{_BYTES} {size}"
         yield f"{larger}, or none: the size that is given is all that the cache gets"
     else:

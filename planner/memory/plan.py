@@ -295,8 +295,8 @@ def _given_size_check(
         size = Quantity.exact(given or 0)
         if blocks is not None:
             size = Quantity.exact(blocks * cache.bytes_per_block[place])
-        held = [rank.weights, Quantity.exact(rank.buffers.total), rank.non_torch, size]
-        asked.append(total([*held, rank.cuda_graphs]))
+        buffers = Quantity.exact(rank.buffers.total)
+        asked.append(total([rank.weights, buffers, rank.non_torch, size, rank.cuda_graphs]))
     most = max(asked, key=lambda each: each.value)
     return Start(free - most, free, most, "the model and its KV cache take")
 

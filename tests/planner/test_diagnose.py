@@ -222,7 +222,8 @@ BYTES, BLOCKS = ("--kv-cache-memory-bytes", "1000"), ("--num-gpu-blocks-override
         # The share has no effect on a cache whose size is given (v1/worker/gpu_worker.py), nor
         # have the limits of a batch: nothing is profiled.
         ("kv_room", ROOM, (), None, "--gpu-memory-utilization", "--kv-cache-memory-bytes"),
-        ("kv_room", ROOM, BYTES, None, f"--kv-cache-memory-bytes {6 * GIB}", "utilization"),
+        # 6 GiB, and 0.02 GiB = 20.48 MiB for what is rounded off: 6,165 MiB.
+        ("kv_room", ROOM, BYTES, None, f"--kv-cache-memory-bytes {6165 << 20}", "utilization"),
         ("kv_room", ROOM, BYTES, None, "--max-model-len", "--max-num-batched-tokens"),
         ("kv_room", ROOM, BLOCKS, None, "--num-gpu-blocks-override", "utilization"),
         ("kv_room", ROOM, (), None, "--kv-cache-dtype fp8", None),
@@ -263,7 +264,7 @@ def test_the_command_heeds_what_the_log_says_was_given(vplan_here: Vplan, writte
     given = "non-default args: {'model': 'org/model', 'kv_cache_memory_bytes': 4563402752}"
     log = [f"(APIServer pid=1) INFO 01-01 00:00:01 [x.py:1] {given}", FAILURES[1][0]]
     out = " ".join(vplan_here("diagnose", written(log)).out.split())
-    assert f"try: --kv-cache-memory-bytes {16 * GIB}" in out
+    assert f"try: --kv-cache-memory-bytes {16405 << 20}" in out
     assert "utilization" not in out.partition("try:")[2]
     (facts,) = json.loads(vplan_here("diagnose", "--json", written(log)).out)["launches"]
-    assert facts["failure"]["changes"][0].startswith(f"--kv-cache-memory-bytes {16 * GIB}")
+    assert facts["failure"]["changes"][0].startswith(f"--kv-cache-memory-bytes {16405 << 20}")
