@@ -45,7 +45,15 @@ def _host(memory: MemoryPlan) -> Iterator[Finding]:
     elif needed > _PINNABLE * there:
         severity = Severity.ERROR if needed > there else Severity.WARNING
         text += f"; the machine has {there / GIB:.1f} GiB"
-        yield Finding("host_memory", severity, text, "a smaller --cpu-offload-gb")
+        yield Finding("host_memory", severity, text, _less_pinned(memory))
+
+
+def _less_pinned(memory: MemoryPlan) -> str:
+    """The option by which weights are pinned; a model's own tables always are."""
+    if not any(rank.parts.offloaded for rank in memory.ranks):
+        return "a machine with more memory: the tables of the model are always there"
+    grouped = memory.config.given.offload_group_size
+    return "a larger --offload-group-size" if grouped else "a smaller --cpu-offload-gb"
 
 
 def _given_cache(memory: MemoryPlan) -> Iterator[Finding]:

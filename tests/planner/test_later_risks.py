@@ -64,7 +64,23 @@ def test_offloaded_weights_are_pinned() -> None:
         finding = found(host * GIB)
         assert finding is not None
         assert finding.severity is severity
+        assert finding.fix == "a smaller --cpu-offload-gb"
     assert found(64 * GIB) is None
+
+
+def test_tables_in_host_memory_are_no_options_doing() -> None:
+    """Where nothing of the weights is offloaded, --cpu-offload-gb cannot take less."""
+    card = bundled("deepseek-ai/DeepSeek-V4.1-Flash")
+    rig = replace(find_rig("8xh200"), host_memory_bytes=GIB)
+    config = EngineConfig(tensor_parallel_size=8, max_model_len=8192)
+    memory = plan_memory(card, rig, config, vllm="0.33.0")
+    (found,) = [each for each in later_risks(memory) if each.code == "host_memory"]
+    assert found.fix is not None
+    assert found.fix.startswith("a machine with more memory")
+    groups = replace(config, offload_group_size=8, offload_num_in_group=1)
+    memory = plan_memory(bundled("Qwen/Qwen3-32B"), rig, groups, vllm="0.33.0")
+    (found,) = [each for each in later_risks(memory) if each.code == "host_memory"]
+    assert found.fix == "a larger --offload-group-size"
 
 
 @pytest.mark.parametrize(("tokens", "size"), [(8192, "2.90"), (4096, "1.45")])
