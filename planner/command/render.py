@@ -25,7 +25,7 @@ from planner.memory.plan import MemoryPlan
 _STATED: Final = {
     "max_model_len": "all the model has",
     "gpu_memory_utilization": "the default, stated: other releases differ",
-    "max_num_seqs": "the default here, stated: it sets the activation peak",
+    "max_num_seqs": "the default here, stated: what vLLM profiles grows with it",
     "max_num_batched_tokens": "the default here, stated for the same reason",
 }
 # Settings whose effect is worth a word, where nobody gave a reason.
