@@ -11,11 +11,10 @@ from planner.memory.plan import MemoryPlan
 
 
 def plan_findings(memory: MemoryPlan) -> Iterator[Finding]:
-    """Formats that are only stored, memory of the host, and what may run out under load.
+    """Formats that are only stored, and what may run out under load.
 
-    What a smaller batch would save is left out: it is for who asks what to change.
+    What a smaller batch would save is left out, as it is for who asks what to change, and what the
+    plan's own notes say.
     """
     yield from about_formats(memory)
-    for finding in later_risks(memory):
-        if finding.severity is not Severity.INFO or finding.code == "host_memory":
-            yield finding
+    yield from (each for each in later_risks(memory) if each.severity is not Severity.INFO)
