@@ -85,8 +85,8 @@ def _beside_budget(memory: MemoryPlan) -> Iterator[Finding]:
         match each.kind:
             case "graph_capture":
                 text = (
-                    f"CUDA graphs take some {size} outside the budget, and {left} are left there: "
-                    "capturing them may run out of memory"
+                    f"CUDA graphs take some {size} outside the budget, up to {needed}, and {left} "
+                    "are left there: capturing them may run out of memory"
                 )
                 fix = "a smaller --gpu-memory-utilization, or fewer sizes (--max-num-seqs)"
                 yield Finding("graph_capture", Severity.WARNING, text, fix)
