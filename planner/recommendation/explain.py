@@ -14,6 +14,7 @@ from planner.engine.flags import accepts_flag
 from planner.findings import Finding, Severity
 from planner.memory.plan import Refused, plan_memory
 from planner.memory.verdict import Answer
+from planner.recommendation.apart import servers_apart
 from planner.recommendation.larger import twice
 from planner.recommendation.parallelism import replicas_or_not
 from planner.recommendation.requirements import Objective, Requirements
@@ -62,7 +63,7 @@ def explain(found: Search, rig: Rig) -> Explanation | None:
         binding(settled, requirements),
         replicas_or_not(found),
         tuple(_changes(found.pick, found.card, rig, requirements)),
-        tuple(_findings(settled, requirements)),
+        tuple(_findings(found, settled, rig)),
     )
 
 
@@ -162,9 +163,12 @@ def _with_fp8_cache(pick: Candidate, requirements: Requirements) -> Candidate | 
     return Candidate(pick.variant, settled)
 
 
-def _findings(settled: Settled, requirements: Requirements) -> Iterator[Finding]:
+def _findings(found: Search, settled: Settled, rig: Rig) -> Iterator[Finding]:
     """Ways of serving that are planned elsewhere, where they would change the answer."""
-    memory, speed, load = settled.memory, settled.speed, requirements.workload
+    memory, speed, load = settled.memory, settled.speed, found.requirements.workload
+    apart = servers_apart(found, rig)
+    if apart is not None:
+        yield apart
     wanted = load.concurrency
     if speed is not None and speed.bound_by == "prefill of other requests":
         yield Finding(

@@ -350,6 +350,22 @@ def test_long_prompts_on_a_tight_cache_are_worth_keeping_elsewhere() -> None:
     assert "--kv-offloading-size" in {f.code: f.text for f in reasons.findings}["kv_offload"]
 
 
+def test_a_server_on_each_machine_is_named_where_one_holds_the_model() -> None:
+    """Four servers with a quarter of the requests each, as the plan of one of them says."""
+    rig, model = find_rig("4x8xh100-sxm"), "Qwen/Qwen3-235B-A22B"
+    reasons = explain(found(model, rig.spec, None, 64), rig)
+    assert reasons is not None
+    (finding,) = [each for each in reasons.findings if each.code == "servers_apart"]
+    alone = pick(model, "8xh100-sxm", None, 16).settled.speed
+    assert alone is not None
+    assert f"write {4 * alone.total.value:.0f} tok/s in total" in finding.text
+    assert "4 servers of their own (TP8 on each)" in finding.text
+    kimi, two = "moonshotai/Kimi-K2-Instruct", find_rig("2x8xh100-sxm")  # 959 GiB in FP8
+    more = explain(found(kimi, two.spec, None, 8), two)
+    assert more is not None
+    assert "servers_apart" not in {each.code for each in more.findings}
+
+
 @pytest.mark.parametrize(
     ("rig", "spec"),
     [("4090", "2xrtx-4090"), ("8xh100", "2x8xh100-sxm"), ("2x8xh100", "4x8xh100-sxm"),
