@@ -170,7 +170,8 @@ def _findings(found: Search, settled: Settled, rig: Rig) -> Iterator[Finding]:
     if apart is not None:
         yield apart
     wanted = load.concurrency
-    if speed is not None and speed.bound_by == "prefill of other requests":
+    several = memory.rig.gpu_count > 1
+    if several and speed is not None and speed.bound_by == "prefill of other requests":
         yield Finding(
             "disaggregation",
             Severity.INFO,
