@@ -25,6 +25,8 @@ BITS: Final = {
 PLAIN: Final = frozenset({"F64", "F32", "BF16", "F16"})
 _TORCH_NAMES: Final = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
+# Of a checkpoint; Kimi-K2.5 has 207,000. More would be counted for seconds.
+MOST_TENSORS: Final = 300_000
 _MOST_DIMENSIONS: Final = 64  # torch's own limit
 _LARGEST_DIMENSION: Final = 2**40
 

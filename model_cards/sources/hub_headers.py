@@ -10,11 +10,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from model_cards.config import Config, read_json_object
-from model_cards.inventory import StoredTensor
+from model_cards.inventory import MOST_TENSORS, StoredTensor
 from model_cards.sources.headers import Contents, contents, header_tensors, parse_header
 from model_cards.sources.hub_client import time_left
 from model_cards.sources.hub_ranges import fetch_range
@@ -76,7 +77,8 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
         try:  # one request for all of them, which other endpoints than the Hub's do not know
             answer = together(model_id, timeout=time_left(until))
             listed = answer.files_metadata
-            if listed.keys() >= set(shards):
+            count = sum(len(file.tensors) for file in listed.values())
+            if listed.keys() >= set(shards) and count <= MOST_TENSORS:
                 return contents(_tensors(listed[name], name) for name in shards)
         except Exception:
             pass
@@ -84,9 +86,18 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
         raise TimeoutError
     found: dict[str, dict[str, StoredTensor]] = {}
 
+    def too_many() -> bool:
+        return sum(map(len, list(found.values()))) > MOST_TENSORS
+
+    def fetch(name: str, start: int, end: int) -> bytes:
+        part = fetch_range(model_id, name, revision, start, end, timeout=time_left(until))
+        if too_many():  # before this one takes its memory, too
+            raise TimeoutError
+        return part
+
     def read(name: str) -> None:
         try:
-            found[name] = _read(model_id, name, revision, until)
+            found[name] = _read(name, partial(fetch, name))
         except Exception:  # one that is missing makes all of them useless
             return
 
@@ -100,17 +111,13 @@ def _fetch(model_id: str, revision: str | None, shards: list[str], until: float)
         thread.start()
     for thread in threads:
         thread.join(time_left(until))
-    if len(found) < len(shards):
+    if len(found) < len(shards) or too_many():
         raise TimeoutError
     return contents(found.values())
 
 
-def _read(model_id: str, name: str, revision: str | None, until: float) -> dict[str, StoredTensor]:
+def _read(name: str, fetch: Callable[[int, int], bytes]) -> dict[str, StoredTensor]:
     """The tensors of one file; a first part of it holds most headers whole."""
-
-    def fetch(start: int, end: int) -> bytes:
-        return fetch_range(model_id, name, revision, start, end, timeout=time_left(until))
-
     begun = fetch(0, _FIRST_BYTES)
 
     def held(start: int, end: int) -> bytes:

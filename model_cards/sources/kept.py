@@ -23,12 +23,11 @@ from model_cards.config import Config, read_json_object
 from model_cards.errors import BadConfig, CardError
 from model_cards.facts import Facts
 from model_cards.generation import Generation
-from model_cards.inventory import Inventory, StoredTensor, stored_tensor
+from model_cards.inventory import MOST_TENSORS, Inventory, StoredTensor, stored_tensor
 from model_cards.pooling import PoolingFiles, Projection
 from model_cards.sources.folding import RANGE, fold, unfold
 
 _FORMAT: Final = 1
-_MOST_TENSORS: Final = 2_000_000
 
 
 class Kept(Struct, frozen=True):
@@ -212,8 +211,8 @@ def _inventory(row: Config) -> Inventory | None:
         return None
     tensors: dict[str, StoredTensor] = {}
     try:
-        if sum(_count(names) for _, _, names in groups) > _MOST_TENSORS:
-            raise row.fail("tensors", f"at most {_MOST_TENSORS:,} tensors")
+        if sum(_count(names) for _, _, names in groups) > MOST_TENSORS:
+            raise row.fail("tensors", f"at most {MOST_TENSORS:,} tensors")
         for dtype, shape, names in groups:
             tensor = stored_tensor(dtype, shape)
             if tensor is None:

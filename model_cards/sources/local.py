@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,13 +13,10 @@ from model_cards.card import ModelCard, Origin
 from model_cards.config import Config, read_json_object
 from model_cards.errors import UnknownModel
 from model_cards.facts import Facts
-from model_cards.inventory import Inventory, StoredTensor
+from model_cards.inventory import MOST_TENSORS, Inventory, StoredTensor
 from model_cards.sources.generation import read_generation
 from model_cards.sources.headers import Contents, Totals, contents, read_tensors, same_weights
 from model_cards.sources.pooling_files import read_pooling_files
-
-# Kimi-K2.5 has 207,000. What would be counted for seconds is taken by the size of its files.
-_MOST_TENSORS: Final = 300_000
 
 
 def looks_like_path(reference: str) -> bool:
@@ -99,7 +95,7 @@ def _contents(folder: Path) -> Contents | None:
     tensors: dict[Path, dict[str, StoredTensor]] = {}
     for file in files.values():
         tensors[file] = read_tensors(file)
-        if sum(map(len, tensors.values())) > _MOST_TENSORS:
+        if sum(map(len, tensors.values())) > MOST_TENSORS:  # the size of its files has to do
             return Contents(Totals(sum(each.stat().st_size for each in files.values()), None), None)
     found = contents(tensors.values())
     if found.inventory is None:

@@ -111,6 +111,22 @@ def test_other_endpoints_are_asked_shard_by_shard(hub: FakeHub) -> None:
     assert not any("/resolve/main/model-" in path for path in asked(hub))
 
 
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("count", [1, 3])
+def test_more_tensors_than_are_counted_go_by_the_totals(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, count: int, together: bool
+) -> None:
+    hub.gives_headers = together
+    whole = {"model.safetensors": header(llama_tensors(LLAMA))}
+    put(hub, whole if count == 1 else shards(count))
+    put(hub, whole if count == 1 else shards(count), "org/again")
+    stored = len(llama_tensors(LLAMA))
+    monkeypatch.setattr("model_cards.sources.hub_headers.MOST_TENSORS", stored)
+    assert from_headers(open_card("org/tiny"))
+    monkeypatch.setattr("model_cards.sources.hub_headers.MOST_TENSORS", stored - 1)
+    assert not from_headers(open_card("org/again"))
+
+
 def test_a_revision_is_asked_shard_by_shard(hub: FakeHub) -> None:
     put(hub, {"model.safetensors": b""})
     hub.repos["org/tiny"].tags = {"v2": {"config.json": LLAMA, **shards(3)}}

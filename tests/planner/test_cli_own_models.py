@@ -125,7 +125,9 @@ def test_a_folder_is_kept_by_its_name(hub: FakeHub, vplan: Vplan, tmp_path: Path
      b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
      b'"config":{}}',
      b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
-     b'"config":{"architectures":["X"]},"tensors":[["BF16",[1],["a.{0-99999999999}"]]]}'],
+     b'"config":{"architectures":["X"]},"tensors":[["BF16",[1],["a.{0-99999999999}"]]]}',
+     b'{"format":1,"id":"org/tiny","fetched":"2026-01-01","origin":{"kind":"hub","detail":""},'
+     b'"config":{"architectures":["X"]},"tensors":[["BF16",[1],["a.{1-300001}"]]]}'],
 )  # fmt: skip
 def test_a_broken_file_is_set_aside(vplan: Vplan, content: bytes) -> None:
     vplan("models", "add", "org/tiny")

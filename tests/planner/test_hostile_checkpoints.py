@@ -212,7 +212,7 @@ def test_headers_that_claim_more_than_there_is(tmp_path: Path) -> None:
 def test_more_tensors_than_are_counted_go_by_the_size_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model_cards.sources.local._MOST_TENSORS", 20)
+    monkeypatch.setattr("model_cards.sources.local.MOST_TENSORS", 20)
     content = header(llama_tensors(LLAMA))
     card = open_card(folder_with(tmp_path, model__safetensors=content), offline=True)
     assert (card.checkpoint_bytes, card.parameters) == (len(content), LLAMA_PARAMETERS)
