@@ -350,6 +350,20 @@ def test_long_prompts_on_a_tight_cache_are_worth_keeping_elsewhere() -> None:
     assert "--kv-offloading-size" in {f.code: f.text for f in reasons.findings}["kv_offload"]
 
 
+def test_prefill_apart_takes_more_than_one_gpu() -> None:
+    """Said where steps are most of all prefill of others, and there is a GPU to give it."""
+    for model, rig, said in (
+        ("zai-org/GLM-4.6-FP8", "4xh200", True), ("Qwen/Qwen3-8B", "4090", False),
+    ):  # fmt: skip
+        answer = found(model, rig, "throughput", 32)
+        assert answer.pick is not None
+        assert answer.pick.settled.speed is not None
+        assert answer.pick.settled.speed.bound_by == "prefill of other requests"
+        reasons = explain(answer, find_rig(rig))
+        assert reasons is not None
+        assert ("disaggregation" in {each.code for each in reasons.findings}) == said
+
+
 def test_a_server_on_each_machine_is_named_where_one_holds_the_model() -> None:
     """Four servers with a quarter of the requests each, as the plan of one of them says."""
     rig, model = find_rig("4x8xh100-sxm"), "Qwen/Qwen3-235B-A22B"
