@@ -239,6 +239,10 @@ def test_whatever_ends_vplan_ends_the_server(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environ,
+        # As in a terminal: jobs in the background of a shell ignore interrupts and hang-ups.
+        preexec_fn=lambda: (
+            signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+        ),
     )
     assert parent.stdout is not None
     with parent.stdout:

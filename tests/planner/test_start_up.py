@@ -69,8 +69,7 @@ def test_what_is_answered_before_anything_is_imported(arguments: list[str]) -> N
 def test_a_recommendation_comes_within_a_few_imports_of_numpy_and_pydantic(tmp_path: Path) -> None:
     """The quickest of several runs by turns, compiled before; again if the machine was busy.
 
-    A guard against getting slower: the aim is 2 (benchmarks/start_up.py), which is about what a
-    processor of one's own shows.
+    A guard against getting slower, at the bar of benchmarks/start_up.py; it was 1.5.
     """
     variables = environment()
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -82,10 +81,10 @@ def test_a_recommendation_comes_within_a_few_imports_of_numpy_and_pydantic(tmp_p
         return time.perf_counter() - began
 
     ratios: list[float] = []
-    while len(ratios) < 5 and min(ratios, default=9.0) > 2.4:
+    while len(ratios) < 5 and min(ratios, default=9.0) > 2.0:
         ours, theirs = [], []
         for _ in range(5):
             ours.append(seconds(EXECUTABLE, "recommend", "--gpu", "4090"))
             theirs.append(seconds(sys.executable, "-c", "import numpy, pydantic"))
         ratios.append(min(ours) / min(theirs))
-    assert min(ratios) <= 2.4
+    assert min(ratios) <= 2.0

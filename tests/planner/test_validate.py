@@ -280,7 +280,11 @@ def test_kills_at_random_times_leave_nothing(fake: Fake, seed: int) -> None:
     fake.ill(draw.choice(["", "hang", "deaf"]))
     command = ("vllm", "serve", str(fake.model), "--max-model-len", "4096", *CACHE)
     run = subprocess.Popen(
-        [EXECUTABLE, "validate", "--", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [EXECUTABLE, "validate", "--", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # As in a terminal: jobs in the background of a shell ignore interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 30
     while not fake.started and time.monotonic() < until:
