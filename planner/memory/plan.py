@@ -198,7 +198,7 @@ def plan_memory(
         expected,
         start,
         resolved,
-        state_blocks=_state_blocks(card, resolved, release),
+        state_blocks=state_blocks_of_batch(card, resolved, release),
     )
     return MemoryPlan(
         card=card,
@@ -336,7 +336,7 @@ def _taught(gpu: str, release: Release) -> Iterator[str]:
         yield f"corrected by {counted} (vplan calibration list): {terms}"
 
 
-def _state_blocks(card: ModelCard, config: ResolvedConfig, release: Release) -> int:
+def state_blocks_of_batch(card: ModelCard, config: ResolvedConfig, release: Release) -> int:
     """Blocks that vLLM wants for a full batch before it captures graphs of recurrent layers.
 
     `resolve_cudagraph_mode_and_sizes` in config/compilation.py.

@@ -23,7 +23,7 @@ from planner.errors import PlanError
 from planner.memory.free_memory import start_margin, taken_at_start
 from planner.memory.kv_cache import dealt_tokens
 from planner.memory.kv_groups import KVCacheGroup
-from planner.memory.plan import MemoryPlan, Refused, plan_memory
+from planner.memory.plan import MemoryPlan, Refused, plan_memory, state_blocks_of_batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,8 @@ class Sweep(Struct, frozen=True):
     """A grid of settings; every array has one dimension for each of `AXES`.
 
     Where vLLM refuses a setting by a rule, less is free at the start than is asked for, or the
-    cache cannot hold one request, `fits` is False; what breaks a rule has no cache at all.
+    cache cannot hold one request, or the recurrent states of a full batch, `fits` is False; what
+    breaks a rule has no cache at all.
     """
 
     axes: dict[str, tuple[object, ...]]
@@ -53,6 +54,7 @@ class Sweep(Struct, frozen=True):
     max_concurrency: NDArray[np.float64]
     fits: NDArray[np.bool_]
     fits_surely: NDArray[np.bool_]  # also with the pool at the lower end of its band
+    fits_perhaps: NDArray[np.bool_]  # at least with the pool at the upper end of its band
 
     def serves(self, requests: Sequence[int]) -> NDArray[np.bool_]:
         """Whether so many requests of full length fit at once: one more dimension, the last."""
@@ -98,6 +100,7 @@ def sweep_memory(
         max_concurrency=np.zeros(shape),
         fits=np.zeros(shape, bool),
         fits_surely=np.zeros(shape, bool),
+        fits_perhaps=np.zeros(shape, bool),
     )
     limits = product(
         enumerate(kv_cache_dtype), enumerate(max_num_seqs), enumerate(max_num_batched_tokens)
@@ -165,19 +168,21 @@ def _fill(
     import numpy as np
 
     release, groups = memory.release, memory.kv_cache.groups
-    pools, blocks, blocks_low = _pools(memory, shares)
+    pools, blocks, blocks_low, blocks_high = _pools(memory, shares)
     of_length = [lengths[index] for index in alike]
     accepted = np.asarray(of_length) <= memory.card.max_model_len
     in_flight = memory.config.in_flight_tokens
     needed = _request_blocks(groups, np.asarray(of_length), in_flight)
     held = 1 if release.fact("null_block_reserved_in_fit_check") else 0
+    states = state_blocks_of_batch(memory.card, memory.config, release)
+    least = np.maximum(needed + held, states)
     num_blocks = np.where(accepted, blocks[:, None], 0)
     concurrency = num_blocks / np.maximum(needed, 1)
     if release.fact("kv_tokens_by_concurrency") or not groups:
         tokens = (concurrency * np.asarray(of_length)).astype(np.int64)
     else:
         tokens = np.where(accepted, [[dealt_tokens(int(n), groups)] for n in blocks], 0)
-    free, surely_free = _starts(memory, shares)
+    free, surely_free, perhaps_free = _starts(memory, shares)
     where = np.ix_(*([index] for index in at), range(len(shares)), alike)
     box = (1, 1, 1, len(shares), len(of_length))
     for array, values in (
@@ -185,8 +190,9 @@ def _fill(
         (swept.num_blocks, num_blocks),
         (swept.kv_tokens, tokens),
         (swept.max_concurrency, concurrency),
-        (swept.fits, accepted & free & (needed <= blocks[:, None] - held)),
-        (swept.fits_surely, accepted & surely_free & (needed <= blocks_low[:, None] - held)),
+        (swept.fits, accepted & free & (least <= blocks[:, None])),
+        (swept.fits_surely, accepted & surely_free & (least <= blocks_low[:, None])),
+        (swept.fits_perhaps, accepted & perhaps_free & (least <= blocks_high[:, None])),
     ):
         array[where] = values.reshape(box)
 
@@ -213,10 +219,8 @@ def _request_blocks(
     return total
 
 
-def _starts(
-    memory: MemoryPlan, shares: Sequence[float]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """For every utilization, one a row: whether so much is expected to be free, and surely is."""
+def _starts(memory: MemoryPlan, shares: Sequence[float]) -> tuple[NDArray[np.bool_], ...]:
+    """For every utilization, one a row: whether so much is expected to be free, surely, perhaps."""
     import numpy as np
 
     slot = memory.rig.smallest
@@ -229,25 +233,31 @@ def _starts(
         margins = [given if on_cpu or given.value < margin.value else margin for margin in margins]
     checks = [memory.start.with_margin(margin) for margin in margins]
     expected = np.asarray([[check.margin.value >= 0] for check in checks])
-    return expected, np.asarray([[check.surely_passes] for check in checks])
+    surely = np.asarray([[check.surely_passes] for check in checks])
+    return expected, surely, np.asarray([[check.may_pass] for check in checks])
 
 
 def _pools(
     memory: MemoryPlan, shares: Sequence[float]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """For every utilization: the tightest pool, and the blocks in it and at its lower end."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """For every utilization: the tightest pool; the blocks in it and at the ends of its band."""
     import numpy as np
 
     more = np.asarray(shares) - memory.config.gpu_memory_utilization
     if memory.config.kv_cache_memory_bytes is not None:
         more = np.zeros_like(more)
     total = memory.device_total.value
-    values = np.asarray([rank.kv_cache.value for rank in memory.ranks])[:, None] + more * total
-    lows = np.asarray([rank.kv_cache.low for rank in memory.ranks])[:, None] + more * total
-    sizes = np.asarray(memory.kv_cache.bytes_per_block)[:, None]
-    whole = np.maximum(values, 0).astype(np.int64) // np.maximum(sizes, 1)
-    least = np.maximum(lows, 0).astype(np.int64) // np.maximum(sizes, 1)
+    sizes = np.maximum(np.asarray(memory.kv_cache.bytes_per_block)[:, None], 1)
     override = memory.config.given.num_gpu_blocks_override
-    if override is not None:
-        whole, least = np.full_like(whole, override), np.full_like(least, override)
-    return values.min(0), whole.min(0), least.min(0)
+    pools = [rank.kv_cache for rank in memory.ranks]
+
+    def grown(ends: Sequence[float]) -> NDArray[np.float64]:
+        return np.asarray(ends)[:, None] + more * total
+
+    def blocks(pool: NDArray[np.float64]) -> NDArray[np.int64]:
+        whole = np.maximum(pool, 0).astype(np.int64) // sizes
+        return whole.min(0) if override is None else np.full_like(whole, override).min(0)
+
+    values = grown([pool.value for pool in pools])
+    low, high = grown([pool.low for pool in pools]), grown([pool.high for pool in pools])
+    return values.min(0), blocks(values), blocks(low), blocks(high)

@@ -71,6 +71,11 @@ class Start(Struct, frozen=True):
         return self.margin.chance_below(0) <= _SURE
 
     @property
+    def may_pass(self) -> bool:
+        """Whether some chance is left that it passes."""
+        return self.margin.chance_below(0) < _HOPELESS
+
+    @property
     def reason(self) -> str:
         """Why it fails, or may."""
         free = f"({max(0, self.free.value) / GIB:.2f} GiB)"

@@ -42,13 +42,13 @@ def capacity(outcome: Outcome) -> tuple[Room, ...]:
     rows = zip(
         contexts,
         swept.max_concurrency.ravel().tolist(),
-        swept.fits.ravel().tolist(),
+        swept.fits_perhaps.ravel().tolist(),
         swept.fits_surely.ravel().tolist(),
         strict=True,
     )
     return tuple(
-        Room(length, held, Answer.YES if surely else Answer.RISKY if fits else Answer.NO)
-        for length, held, fits, surely in rows
+        Room(length, held, Answer.YES if surely else Answer.RISKY if perhaps else Answer.NO)
+        for length, held, perhaps, surely in rows
     )
 
 

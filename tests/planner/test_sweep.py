@@ -13,6 +13,7 @@ from launches import bundled
 from hardware_db import find_rig
 from planner import EngineConfig, plan_memory, sweep_memory
 from planner.engine_config import SpeculativeConfig
+from planner.memory.verdict import Answer
 
 LENGTHS = [1000, 4096, 32768, 40000]
 SEQS = [None, 1, 16, 300]
@@ -71,9 +72,9 @@ def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[s
         assert sweep.kv_tokens[at] == plan.tokens
         assert sweep.max_concurrency[at] == pytest.approx(plan.concurrency)
         assert sweep.kv_cache_bytes[at] == pytest.approx(memory.tightest.kv_cache.value, abs=8)
-        assert bool(sweep.fits[at]) == (plan.fits and memory.start.margin.value >= 0)
-        surely = memory.kv_cache_low.fits and memory.start.surely_passes
-        assert bool(sweep.fits_surely[at]) == surely
+        assert bool(sweep.fits_surely[at]) == (memory.starts.answer is Answer.YES)
+        assert bool(sweep.fits_perhaps[at]) == (memory.starts.answer is not Answer.NO)
+        assert bool(sweep.fits[at]) == (memory.starts.chance_of_refusal < 0.5)
 
 
 def test_requests_of_full_length() -> None:
