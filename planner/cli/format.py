@@ -26,11 +26,11 @@ def count(value: float) -> str:
 
 
 def short_count(value: float) -> str:
-    """Tokens and parameters in three digits: 8.2B, 132k."""
+    """Tokens and parameters in three digits: 8.19B, 26.0k, 132k."""
     for limit, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             scaled = value / limit
-            return f"{scaled:.0f}{suffix}" if scaled >= 100 else f"{scaled:.3g}{suffix}"
+            return f"{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{suffix}"
     return f"{value:.0f}"
 
 
@@ -57,7 +57,7 @@ def chance(share: float) -> str:
 
 def rate_band(quantity: Quantity) -> str:
     """Tokens per second with the band."""
-    return f"{quantity.value:.0f} [{quantity.low:.0f}-{quantity.high:.0f}]"
+    return f"{quantity.value:,.0f} [{quantity.low:,.0f}-{quantity.high:,.0f}]"
 
 
 def seconds(value: float) -> str:

@@ -255,8 +255,8 @@ def _pools(
         return np.asarray(ends)[:, None] + more * total
 
     def blocks(pool: NDArray[np.float64]) -> NDArray[np.int64]:
-        whole = np.maximum(pool, 0).astype(np.int64) // sizes
-        return whole.min(0) if override is None else np.full_like(whole, override).min(0)
+        whole: NDArray[np.int64] = (np.maximum(pool, 0).astype(np.int64) // sizes).min(0)
+        return whole if override is None else np.full_like(whole, override)
 
     values = grown([pool.value for pool in pools])
     low, high = grown([pool.low for pool in pools]), grown([pool.high for pool in pools])

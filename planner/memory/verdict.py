@@ -142,6 +142,6 @@ def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
         )
     left = f"{pool.value / GIB:.2f} GiB are left"
     return (
-        f"one request of {kv.max_model_len} tokens needs {need / GIB:.2f} GiB of KV cache on each "
-        f"GPU; {left if pool.value < need else f'about {left}, perhaps less'}"
+        f"one request of {kv.max_model_len:,} tokens needs {need / GIB:.2f} GiB of KV cache on "
+        f"each GPU; {left if pool.value < need else f'about {left}, perhaps less'}"
     )

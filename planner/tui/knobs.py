@@ -86,7 +86,7 @@ def _checkpoint() -> Knob:
         number = f"({known.index(settings.model) + 1} of {len(known)})"
         held = outcome.inputs.card if outcome is not None else None
         if held is None or held.model_id != settings.model:
-            return number
+            return number if len(known) > 1 else "-"
         return f"{held.format_kind} {number}"
 
     return Knob(

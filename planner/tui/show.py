@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from textwrap import wrap
 from typing import Final
 
@@ -29,26 +29,34 @@ def plain(text: str) -> str:
 
 
 def columns(
-    rows: Sequence[Sequence[tuple[str, str]]], gap: int = 2, width: int | None = None
+    rows: Sequence[Sequence[tuple[str, str]]],
+    gap: int = 2,
+    width: int | None = None,
+    right: Collection[int] = (),
 ) -> Content:
-    """Rows of (text, style) with aligned columns.
+    """Rows of (text, style) with aligned columns, those of `right` at their right.
 
     The last column is as long as it is, or goes on below itself where `width` ends.
     """
     widths: list[int] = []
     for row in rows:
-        for index, (text, _) in enumerate(row[:-1]):
-            if index == len(widths):
-                widths.append(0)
+        for index, (text, _) in enumerate(row):
+            if index == len(row) - 1 and index not in right:
+                continue  # as long as it is
+            widths += [0] * (index + 1 - len(widths))
             widths[index] = max(widths[index], cell_len(text))
     room = None if width is None else width - sum(widths) - gap * len(widths)
     lines = []
     for row in rows:
+        placed = [
+            (" " * (widths[index] - cell_len(text)) + text if index in right else text, style)
+            for index, (text, style) in enumerate(row)
+        ]
         cells = [
             (set_cell_size(text, widths[index] + gap), style)
-            for index, (text, style) in enumerate(row[:-1])
+            for index, (text, style) in enumerate(placed[:-1])
         ]
-        text, style = row[-1]
+        text, style = placed[-1]
         parts = wrap(text, room) if room is not None and room >= _NARROWEST else [text]
         lines.append(Content.assemble(*cells, (parts[0] if parts else "", style)))
         indent = " " * sum(cell_len(cell) for cell, _ in cells)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -13,16 +12,14 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from planner.cli.comparison_text import change, shown
-from planner.comparison import Comparison, Side, compare_plans
+from planner.comparison import Side, compare_plans
 from planner.recommendation.rank import Choice, Recommendation
+from planner.tui.comparison import comparison
 from planner.tui.screens.help import Help
-from planner.tui.show import DIM, columns, plain, shorten
+from planner.tui.show import plain
 from planner.tui.widgets.key_line import KeyLine
 
-_NAMES: Final = 25  # columns of what stands before the numbers, with the gap behind it
-_WIDEST: Final = 44  # columns that one of the sides takes at most
-_BAND: Final = re.compile(r" \[[^\]]*\]")
+_AROUND: Final = 4  # columns of the border of a card
 
 
 class CompareScreen(Screen[Choice | None]):
@@ -74,17 +71,12 @@ class CompareScreen(Screen[Choice | None]):
 
     def on_resize(self) -> None:
         """Draw for the width there is."""
-        each = min(_WIDEST, (self.size.width - _NAMES - 4) // len(self._choices))
         names = [f"{at + 1} {c.model_id.rpartition('/')[2]}" for at, c in enumerate(self._choices)]
-        padded = [f"{shorten(plain(name), each - 2):<{each - 2}}" for name in names]
-        heading = [(" " * (_NAMES - 2), ""), *((name, "bold") for name in padded)]
-        self.query_one("#numbers", Static).update(
-            columns([heading, *_numbers(self._with_first, each)])
-        )
-        settings = list(_settings(self._with_first, each))
+        numbers, *settings = comparison(names, self._with_first, self.size.width - _AROUND)
+        self.query_one("#numbers", Static).update(numbers)
         card = self.query_one("#settings", Static)
         card.display = bool(settings)
-        card.update(columns([heading, *settings]) if settings else "")
+        card.update(settings[0] if settings else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """No third is opened where there are two."""
@@ -105,55 +97,3 @@ def _side(choice: Choice, found: Recommendation) -> Side:
     return Side(
         choice.model_id, choice.card, found.rig, found.release, memory, speed, "", choice.quality
     )
-
-
-Cells = list[tuple[str, str]]
-
-
-def _numbers(compared: Sequence[Comparison], width: int) -> list[Cells]:
-    """A row for every number that any of them has: that of the first, and of each other."""
-    keys = dict.fromkeys((row.name, row.unit) for each in compared for row in each.rows)
-    rows: list[Cells] = []
-    for key in keys:
-        found = [
-            next((row for row in each.rows if (row.name, row.unit) == key), None)
-            for each in compared
-        ]
-        first = next(row for row in found if row is not None)
-        cells: Cells = [(key[0], ""), (_fitted(shown(first, first.one), width), "bold")]
-        for row in found:
-            if row is None:
-                cells.append(("-", ""))
-                continue
-            differs = change(row)
-            mark = f"  {differs}" if differs else ""
-            cells.append((_fitted(f"{shown(row, row.other)}{mark}", width), "bold"))
-        rows.append(cells)
-    return rows
-
-
-def _fitted(text: str, width: int) -> str:
-    """The text, without its band where that is too long, and what then still is."""
-    if len(text) <= width - 2:
-        return text
-    without = _BAND.sub("", text)
-    return without if len(without) <= width - 2 else without.partition("  ")[0]
-
-
-def _settings(compared: Sequence[Comparison], width: int) -> list[Cells]:
-    """Settings that are not the same in all of them."""
-    names = dict.fromkeys(each.setting for one in compared for each in one.differences)
-    rows: list[Cells] = []
-    for name in names:
-        found = [
-            next((each for each in one.differences if each.setting == name), None)
-            for one in compared
-        ]
-        mine = next(each.one for each in found if each is not None)
-        cells: Cells = [(name.replace("_", " "), DIM), (shorten(plain(mine), width - 2), "")]
-        cells += [
-            (shorten(plain(each.other if each is not None else mine), width - 2), "")
-            for each in found
-        ]
-        rows.append(cells)
-    return rows

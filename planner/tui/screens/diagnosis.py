@@ -65,7 +65,7 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
         """Show the last launch."""
         for card, title in (
             ("failure", "What vLLM says, and what would change it"),
-            ("course", "Course"),
+            ("course", "Course, in seconds from its start"),
             ("served", "Cache and speed"),
         ):
             self.query_one(f"#log-{card}").border_title = title
@@ -133,7 +133,7 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
                 explain(facts.failure, facts).meaning,
             )
         elif facts.is_ready:
-            sign, words, style, says = "✔", "served", "$text-success", ""
+            sign, words, style, says = "✔", "served", "$text-success", _held(facts)
         else:
             reached = facts.reached.label if facts.reached is not None else "nothing"
             sign, words, style = "▲", "not ready", "$text-warning"
@@ -183,7 +183,7 @@ def _legend(found: Shares) -> Content:
                 (f"{gib(part.size)} GiB", "bold"),
             )
         )
-    return columns(rows)
+    return columns(rows, right=(2,))
 
 
 def _failure(facts: LaunchFacts) -> Iterator[Content]:
@@ -201,14 +201,27 @@ def _course(facts: LaunchFacts) -> Iterator[Content]:
         (("✔", "$text-success"), (milestone.label, ""), (_time(time), "bold"))
         for milestone, time in facts.milestones
     ]
-    yield columns(rows)
+    if facts.failure is not None:
+        rows.append((("✘", "$text-error"), ("failed", ""), ("", "")))
+    yield columns(rows, right=(2,))
     told = [f"{name} {seconds(time)}" for name, time in facts.times.told.items()]
     if told:
         yield Content.assemble((f"of which: {', '.join(told)}", DIM))
 
 
 def _time(time: float | None) -> str:
-    return "" if time is None else f"at {time:.0f} s"
+    return "" if time is None else f"{time:.0f} s"
+
+
+def _held(facts: LaunchFacts) -> str:
+    """What the cache holds, in a few words."""
+    parts = []
+    if facts.kv_tokens is not None:
+        parts.append(f"{count(facts.kv_tokens)} tokens of KV cache")
+    if facts.max_concurrency is not None and facts.max_model_len is not None:
+        length = count(facts.max_model_len)
+        parts.append(f"{facts.max_concurrency:g} requests of {length} tokens at once")
+    return "; ".join(parts)
 
 
 def _served(facts: LaunchFacts) -> Iterator[Content]:

@@ -25,7 +25,7 @@ class PathScreen(ModalScreen[str | None]):
         with Vertical(classes="dialog", id="path") as dialog:
             dialog.border_title = self._title
             dialog.border_subtitle = "enter · escape cancels"
-            yield Input(self._path, placeholder="plan.yaml", select_on_focus=False)
+            yield Input(self._path, placeholder="plan.yaml", select_on_focus=False, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the path, if one was written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,6 +14,8 @@ from textual.widgets.option_list import Option
 
 from planner.tui.choices import Choices, Find
 from planner.tui.show import DIM, plain
+
+_WIDEST: Final = 48  # columns of entries whose notes stand below each other
 
 
 class Picker(ModalScreen[str | None]):
@@ -37,7 +39,7 @@ class Picker(ModalScreen[str | None]):
         with Vertical(classes="dialog", id="picker") as dialog:
             dialog.border_title = self._title
             dialog.border_subtitle = "enter picks · escape cancels"
-            yield Input(self._start, placeholder=self._hint, select_on_focus=False)
+            yield Input(self._start, placeholder=self._hint, select_on_focus=False, compact=True)
             yield OptionList(compact=True)
             yield Static(classes="line")
 
@@ -71,9 +73,11 @@ class Picker(ModalScreen[str | None]):
         self._choices = self._find(query)
         options = self.query_one(OptionList)
         options.clear_options()
+        texts = [plain(choice.text) for choice in self._choices.entries]
+        width = min(_WIDEST, max(map(len, texts), default=0))
         options.add_options(
-            Option(Content.assemble(plain(choice.text), (f"  {plain(choice.note)}", DIM)))
-            for choice in self._choices.entries
+            Option(Content.assemble(f"{text:<{width}}", (f"  {plain(choice.note)}", DIM)))
+            for text, choice in zip(texts, self._choices.entries, strict=True)
         )
         if self._choices.entries:
             options.highlighted = 0

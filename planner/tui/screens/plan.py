@@ -172,6 +172,7 @@ class PlanScreen(Screen[None]):
         self.outcome, self._opened = outcome, outcome.settings
         self.show_settings()
         self.set_class(False, "-no-plan")
+        self.set_class(outcome.memory is None, "-refused")
         self.query_one(VerdictPanel).show(outcome)
         self.query_one(Results).show(outcome)
         if self._settling is not None:
@@ -182,6 +183,7 @@ class PlanScreen(Screen[None]):
         self.outcome = None
         self.show_settings()
         self.set_class(True, "-no-plan")
+        self.set_class(False, "-refused")
         self.query_one(VerdictPanel).show_problem(problem)
 
     def show_settings(self) -> None:

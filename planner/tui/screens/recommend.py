@@ -48,6 +48,7 @@ class RecommendScreen(Screen[Settings | None]):
             "enter": "open it as a plan",
             "u  U": "rank for the next use case, or the one before",
             "/": "write into the filters: tab goes to the next, enter ranks, escape goes back",
+            "tier": "models whose qualities can hardly be told apart are in one",
             "o  O": "order by the next column; the other way round",
             "space": "mark the row, or take its mark away",
             "c": "put two or three marked rows side by side; with one mark, that and this row",
@@ -139,7 +140,7 @@ class RecommendScreen(Screen[Settings | None]):
         else:
             miss = found.smallest_unfit
             smallest = f"; the smallest, {miss[0]}: {miss[1]}" if miss else ""
-            self._show(found, f"no known model does as asked{smallest}")
+            self._show(found, f"▲ no known model does as asked{smallest}. / changes the filters")
 
     def _show(self, found: Recommendation | None, why_none: str) -> None:
         """Show a ranking, or why there is none."""
@@ -294,12 +295,15 @@ class RecommendScreen(Screen[Settings | None]):
             f"{name.replace('_', ' ')}: {why}" for name, why in choice.settled.reasons.items()
         )
         licence = choice.card.license or "licence not known"
+        place = f"{self._table.cursor_row + 1} of {len(self._rows)}  "
+        about = "" if choice.card.exact else "; ~ estimated sizes"
         self.query_one("#row", Static).update(
             Content.assemble(
+                (place, DIM),
                 (plain(choice.model_id), "bold"),
                 f"  {choice.released}, {plain(licence)}; {memory.requests_at(length).value:.1f} "
-                f"requests of {length:,} tokens at once; quality of its {choice.quality.mode} "
-                "mode ± standard error\n",
+                f"requests of {length:,} tokens at once; quality in {choice.quality.mode} "
+                f"mode ± standard error{about}\n",
                 (plain(changed), DIM),
             )
         )

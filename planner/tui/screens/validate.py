@@ -25,7 +25,7 @@ from planner.launch.progress import Cancelled, Logged, Reached
 from planner.report.validation import ValidationReport
 from planner.tui.background import in_background
 from planner.tui.screens.help import Help
-from planner.tui.show import DIM, plain
+from planner.tui.show import ANSWERS, DIM, plain
 from planner.tui.validation_run import ValidationRun
 from planner.tui.widgets.course import CourseCard
 from planner.tui.widgets.key_line import KeyLine
@@ -36,6 +36,7 @@ from planner.tui.widgets.verified import SIGNS, VerifiedCard, summary
 _EVERY: Final = 0.2  # seconds from one look at a running launch to the next
 _MOST_PAST: Final = 200
 _MOST_LINES: Final = 5000
+_STYLES: Final = {each.value: style for each, (_, _, style) in ANSWERS.items()}
 _LAST_SECONDS: Final = 25.0  # for a server to end when the program does
 
 
@@ -95,7 +96,7 @@ class ValidateScreen(Screen[None]):
         self.query_one("#launch").border_title = "What is run"
         self.query_one("#log").border_title = "Log of the server"
         past = self.query_one("#past")
-        past.border_title, past.border_subtitle = "Past validations", "enter shows one"
+        past.border_title = "Past validations: enter shows one"
         self.query_one("#title", Static).update(
             Content.assemble(
                 (" vplan ", "bold reverse $primary"),
@@ -284,7 +285,8 @@ class ValidateScreen(Screen[None]):
     def _say(self, sign: str, words: str, text: str, answer: str | None = None) -> None:
         line = self.query_one("#verdict", Static)
         paint(line, answer)
-        line.update(Content.assemble((f"{sign} {words}", "bold"), f"  {plain(text)}"))
+        style = _STYLES.get(answer or "", "")
+        line.update(Content.assemble((f"{sign} {words}", f"bold {style}"), f"  {plain(text)}"))
 
 
 def _cells(past: Iterable[PastRun]) -> list[list[Text]]:

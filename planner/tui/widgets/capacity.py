@@ -39,7 +39,7 @@ class CapacityPanel(Study[Rooms]):
         heading = f"{'context':>11}   {'requests at once':<{width}}"
         lines = [Content.assemble((heading, DIM))]
         lines += [_line(room, room.context == now, scale, width, mark) for room in answer]
-        note = f"│ {wanted:,} wanted; each doubling of requests is equally wide"
+        note = f"│ {wanted:,} wanted; each doubling is equally wide"
         if not held:
             note = "it starts with none of these contexts"
         lines.append(Content.assemble((f"{'':>14}{note}", DIM)))

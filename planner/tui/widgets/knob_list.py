@@ -77,7 +77,7 @@ class KnobList(ScrollableContainer, can_focus=False):
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Say what the knob takes."""
         if isinstance(event.widget, KnobRow):
-            self.post_message(self.Said(event.widget.knob.hint))
+            self.post_message(self.Said(_hint(event.widget.knob)))
 
     def on_knob_row_turned(self, event: KnobRow.Turned) -> None:
         """One step."""
@@ -88,7 +88,8 @@ class KnobList(ScrollableContainer, can_focus=False):
             self.post_message(self.Said(str(error), wrong=True))
             return
         steps = event.knob.steps(self._settings, self._outcome)
-        self.post_message(self.Said(event.knob.hint if steps else f"enter: {event.knob.hint}"))
+        hint = _hint(event.knob) if steps else f"enter: {event.knob.hint}"
+        self.post_message(self.Said(hint))
         if settings is not None:
             self._change(settings)
 
@@ -96,7 +97,7 @@ class KnobList(ScrollableContainer, can_focus=False):
         """Say at once whether it can be taken."""
         event.stop()
         wrong = self._wrong(event.knob, event.text)
-        self.post_message(self.Said(wrong or event.knob.hint, wrong=wrong is not None))
+        self.post_message(self.Said(wrong or _hint(event.knob), wrong=wrong is not None))
 
     def on_knob_row_written(self, event: KnobRow.Written) -> None:
         """Take what was written, or say why not."""
@@ -143,3 +144,8 @@ class KnobList(ScrollableContainer, can_focus=False):
     def _change(self, settings: Settings) -> None:
         self._settings = settings  # the next step may come before the answer
         self.post_message(self.Changed(settings))
+
+
+def _hint(knob: Knob) -> str:
+    """What a knob takes, with its name."""
+    return f"{knob.label}: {knob.hint}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from planner.cli.format import count, short_band
+from planner.cli.format import count, rate_band, short_band
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM
 from planner.tui.widgets.panel import Panel
@@ -24,18 +24,18 @@ class KvCard(Panel):
             return
         self.border_title = f"KV cache, {memory.kv_tokens.basis.label}"
         if memory.kv_cache.num_blocks <= 0:
-            none = ("0", "bold"), (" tokens: what else is needed leaves no room", DIM)
+            none = ("0", "bold"), (" tokens: all else leaves no room", DIM)
             self.update(Content.assemble(*none))
             return
         tokens, held = memory.kv_tokens, memory.max_concurrency
         load = outcome.settings.workload.total_tokens
         band = "" if held.low == held.high else f" [{held.low:.1f}-{held.high:.1f}]"
-        length = memory.config.max_model_len
+        of_load, length = memory.requests_at(load), memory.config.max_model_len
         lines = (
             (short_band(tokens), "tokens"),
             (f"{held.value:.1f}{band}", f"requests of {length:,}"),
-            (f"{memory.requests_at(load).value:.0f}", f"requests of {load:,} at once"),
-            (count(memory.kv_cache.num_blocks), f"blocks of {memory.block_size}"),
+            (rate_band(of_load), f"requests of {load:,}"),
+            (count(memory.kv_cache.num_blocks), f"blocks of {memory.block_size} tokens"),
         )
         self.update(
             Content("\n").join(Content.assemble((a, "bold"), (f" {b}", DIM)) for a, b in lines)

@@ -11,6 +11,7 @@ from planner.tui.show import columns
 _WAYS: Final = (
     ("m", "another model: type to search; a folder, or any id of the Hub"),
     ("g", "other hardware"),
+    ("↑ ↓ ← →", "go to another knob, and turn it"),
     ("u", "undo: back to what was there before"),
     ("r", "every model worth running on this hardware"),
     ("p", "paste a vllm serve command"),

@@ -53,20 +53,25 @@ class SpeculationPanel(Study["SpeculationChoice"]):
         batches = [batch for batch, _, _ in answer.options[0].gains] if width >= _ROOMY else []
         heading = ["", "method", "draft", "tok.", "times as fast"]
         heading += [f"at {batch}" for batch in batches]
-        heading += ["pays up to", "  GiB"]
+        heading += ["pays up to", "GiB"]
         name = max(_SHORTEST, width - _BESIDE_NAME - _OF_A_BATCH * len(batches))
         rows = [tuple((text, DIM) for text in heading)]
         usable = [each for each in answer.options if each.gain is not None]
         rows += [_row(each, answer, len(batches), name) for each in usable]
-        lines = [columns(rows, gap=1)] if usable else []
+        many = len(heading)
+        numbers = (3, *range(5, many))
+        lines = [columns(rows, gap=1, right=numbers)] if usable else []
+        reason = Content(plain(answer.reason))
+        if answer.chosen is not None:
+            reason = Content.assemble(
+                (" d ", "bold reverse"), f" use {answer.chosen.kind}: ", reason
+            )
+        lines.append(reason)
         lines += [
             Content.assemble((f"✘ {each.kind}: {plain(each.problem or '')}", DIM))
             for each in answer.options
             if each.gain is None
         ]
-        lines.append(Content(plain(answer.reason)))
-        if answer.chosen is not None:
-            lines.append(Content.assemble((" d ", "bold reverse"), " use it"))
         return Content("\n").join(lines)
 
 
@@ -88,9 +93,9 @@ def _row(
         (_name(option.draft.model, name), style),
         (str(option.tokens), ""),
         (_band(option.gain), "bold $text-success" if option.gain.low > 1 else ""),
-        *((f"{gain.value:<6.2f}", "") for _, _, gain in option.gains[:batches]),
+        *((f"{gain.value:.2f}", "") for _, _, gain in option.gains[:batches]),
         (even, ""),
-        (f"{about + gib(option.draft_bytes):>5}", ""),
+        (about + gib(option.draft_bytes), ""),
     )
 
 

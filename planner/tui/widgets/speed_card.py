@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from planner.cli.format import rate_band, seconds
+from planner.cli.format import rate_band
 from planner.quantity import Quantity
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, plain
@@ -29,7 +29,8 @@ class SpeedCard(Panel):
         if at_once > 1:
             lines.append((rate_band(speed.total), "tok/s together"))
         if speed.ttft is not None:
-            lines.append((_time_band(speed.ttft), "to first token"))
+            band, unit = _time_band(speed.ttft)
+            lines.append((band, f"{unit} to first token"))
         lines.append(("", f"bound by {speed.bound_by}"))
         lines += [("", plain(note)) for note in speed.notes]
         self.update(
@@ -39,8 +40,8 @@ class SpeedCard(Panel):
         )
 
 
-def _time_band(quantity: Quantity) -> str:
-    low, high = seconds(quantity.low), seconds(quantity.high)
-    if low.split()[-1] == high.split()[-1]:
-        low = low.split()[0]
-    return f"{seconds(quantity.value)} [{low}-{high}]"
+def _time_band(quantity: Quantity) -> tuple[str, str]:
+    """A time with its band, and the unit of all three."""
+    if quantity.high < 1:
+        return rate_band(quantity.times(1000)), "ms"
+    return f"{quantity.value:.2f} [{quantity.low:.2f}-{quantity.high:.2f}]", "s"

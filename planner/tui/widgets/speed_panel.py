@@ -16,7 +16,7 @@ from planner.tui.show import DIM
 from planner.tui.widgets.study import Study
 
 _MOST: Final = 512  # requests at once
-_BESIDE: Final = 48  # columns that are not bar
+_BESIDE: Final = 60  # columns that are not bar, some left free
 _NARROWEST: Final = 8
 
 Points = tuple[RoofPoint, ...]
@@ -42,7 +42,7 @@ class SpeedPanel(Study[Points]):
         """A line for each number of requests."""
         bar = max(_NARROWEST, width - _BESIDE)
         scale = bar / log2(1 + max(max(point.roof, point.speed.total.value) for point in answer))
-        heading = f"{'at once':>9}  {'tok/s together':<{bar}}{'':9} {'each':<15}{'first token'}"
+        heading = f"{'at once':>9}  {'tok/s together':<{bar + 21}}{'each':>4}{'first token':>22}"
         now = outcome.settings.concurrency
         lines = [Content.assemble((heading, DIM))]
         lines += [_line(point, point.concurrency == now, scale, bar) for point in answer]
@@ -56,25 +56,28 @@ def _line(point: RoofPoint, here: bool, scale: float, width: int) -> Content:
     roof = min(width, round(scale * log2(1 + point.roof)))
     letter = "┄" if point.reads_most else "┈"
     first = "-" if speed.ttft is None else seconds(speed.ttft.value)
+    together, _, band = rate_band(speed.total).partition(" ")
+    each, _, each_band = rate_band(speed.per_user).partition(" ")
     return Content.assemble(
         (f"{'▸' if here else ' '} {point.concurrency:>7,}  ", "bold" if here else ""),
         ("━" * full, "$success"),
         (letter * max(0, roof - full) + " " * (width - max(full, roof)), DIM),
-        (f" {speed.total.value:>7,.0f}  ", "bold"),
-        f"{rate_band(speed.per_user):<15}",
-        first,
+        (f" {together:>5} ", "bold"),
+        f"{band:<13} {each:>4} {each_band:<10}{first:>11}",
     )
 
 
 def _notes(points: Points) -> list[str]:
     """What bounds it where."""
-    notes = ["┄ up to the roof of reading bytes; each doubling is equally wide"]
+    notes = ["┄ up to the roofline of memory bandwidth; each doubling is equally wide"]
     computing = [point.concurrency for point in points if not point.reads_most]
     if computing:
-        notes.append(f"┈ from {computing[0]:,} at once the roof is that of computing")
+        notes.append(f"┈ from {computing[0]:,} at once on up to that of computing")
     elif points[0].computing is not None:
-        notes.append(f"computing alone would allow {points[0].computing:,.0f} tok/s")
+        notes.append(f"the roofline of computing is far off: {points[0].computing:,.0f} tok/s")
     waits = [point.concurrency for point in points if point.speed.admitted < point.concurrency]
     if waits:
-        notes.append(f"from {waits[0]:,} on the KV cache holds fewer, and the rest wait")
+        notes.append(
+            f"from {waits[0]:,} on the KV cache holds fewer; the rest wait, not counted here"
+        )
     return notes

@@ -13,7 +13,7 @@ from planner.tui.widgets.steady import Steady
 
 
 class VerdictPanel(Steady):
-    """Two lines that are always in sight."""
+    """The answer, its reason and what to do, always in sight."""
 
     def show(self, outcome: Outcome) -> None:
         """Show the answer and its first reason."""
@@ -55,9 +55,10 @@ class VerdictPanel(Steady):
         first = [(f"{sign} {words}", f"bold {style}")]
         if outcome.memory is not None:
             first.append((f"  chance of refusal: {chance(outcome.chance_of_refusal)}", DIM))
+        lines = [Content.assemble(*first)]
         if outcome.answer is not Answer.YES:
-            first.append((f"  {plain(outcome.reason)}", ""))
-        lines = [Content.assemble(*first), second]
+            lines.append(Content(plain(outcome.reason)))
+        lines.append(second)
         self.update(Content("\n").join(line for line in lines if line))
 
 

@@ -25,15 +25,17 @@ class VerifiedCard(Static):
         """Show a report."""
         began = report.began.replace("T", " ").removesuffix("+00:00")
         self.border_title = f"{report.model.id}, vLLM {report.vllm}, {began} UTC"
-        self.border_subtitle = report.folder
         blocks = [_terms(report)] if report.terms else []
         if report.failure is not None:
-            tries = [Content.assemble(("try: ", "bold"), plain(c)) for c in report.failure.changes]
-            said = Content(plain(report.failure.said or report.failure.message))
-            blocks.append(Content("\n").join([said, *tries]))
+            if not report.failure.said:  # which the verdict holds
+                blocks.append(Content(plain(report.failure.message)))
+            blocks += [
+                Content.assemble(("try: ", "bold"), plain(c)) for c in report.failure.changes
+            ]
         answers = _answers(report)
         if answers:
             blocks.append(Content.assemble((answers, DIM)))
+        blocks.append(Content.assemble((f"kept in {plain(report.folder)}", DIM)))
         self.update(Content("\n").join(blocks))
 
 
@@ -56,7 +58,7 @@ def _terms(report: ValidationReport) -> Content:
         rows.append(
             ((name, ""), (plan, ""), (band, DIM), (measured, "bold"), (difference, ""), inside)
         )
-    return columns(rows)
+    return columns(rows, right=(1, 3, 4))
 
 
 def _term(report: TermReport) -> Term:

@@ -45,8 +45,8 @@ def _title(memory: MemoryPlan) -> str:
     if memory.device.platform is Platform.CPU:
         each = "the machine"
     stages = len(memory.ranks)
-    where = f"{each}, ▸ the tightest of {stages} stages" if stages > 1 else each
-    return f"Memory of {where}: {gib(memory.device_total.value)} GiB"
+    tightest = f", ▸ the tightest of {stages} stages" if stages > 1 else ""
+    return f"Memory of {each} in GiB: {gib(memory.device_total.value)}{tightest}"
 
 
 def _bars(memory: MemoryPlan, width: int) -> list[Content]:
@@ -123,33 +123,45 @@ def _legend(memory: MemoryPlan) -> Content:
                 (part.letter, f"bold {style}"),
                 (pattern * 2, style),
                 (part.name, ""),
-                (f"{gib_band(part.size)} GiB", "bold"),
+                *_size(part),
                 (part.size.basis.label, DIM),
             ]
         )
-        if part.letter == "K" and part.size.low < part.size.value:
-            unsure = [(" ", ""), (_UNSURE * 2, style), ("of it unsure", DIM)]
-            rows.append([*unsure, ("", ""), ("", "")])
+        if _is_unsure(part):
+            unsure = [(" ", ""), (_UNSURE * 2, style), ("KV, unsure", DIM)]
+            rows.append([*unsure, ("", ""), ("", ""), ("", "")])
     half = (len(rows) + 1) // 2
     blank = [("", "")] * len(rows[0])
     right = [*rows[half:], *[blank] * (2 * half - len(rows))]
-    return columns(
-        [[*one, ("    ", ""), *two] for one, two in zip(rows[:half], right, strict=True)]
-    )
+    pairs = zip(rows[:half], right, strict=True)
+    return columns([[*one, ("    ", ""), *two] for one, two in pairs], right=(3, 10))
 
 
 def _short_legend(memory: MemoryPlan, across: int, bands: bool) -> Content:
     """So many parts a line, in GiB, in the order of the bar."""
-    cells = [
-        (
-            (part.letter + LOOKS[part.letter][0], f"bold {LOOKS[part.letter][1]}"),
-            (part.name, ""),
-            (gib_band(part.size) if bands else f"{gib(part.size.value):>6}", "bold"),
-        )
-        for part in listed(memory)
-    ]
+    cells = []
+    for part in listed(memory):
+        pattern, style = LOOKS[part.letter]
+        size, band = _size(part)
+        named = ((part.letter + pattern, f"bold {style}"), (part.name, ""), size)
+        cells.append((*named, band) if bands else named)
+        if _is_unsure(part):
+            unsure = ((_UNSURE * 2, f"bold {style}"), ("KV, unsure", DIM), ("", ""))
+            cells.append((*unsure, ("", "")) if bands else unsure)
+    many = len(cells[0])
     rows = [
         [piece for cell in cells[start : start + across] for piece in cell]
         for start in range(0, len(cells), across)
     ]
-    return columns(rows, gap=1)
+    return columns(rows, gap=1, right=range(2, many * across, many))
+
+
+def _size(part: Part) -> tuple[tuple[str, str], tuple[str, str]]:
+    """In GiB, and the band."""
+    size, _, band = gib_band(part.size).partition(" ")
+    return (size, "bold"), (band, "bold")
+
+
+def _is_unsure(part: Part) -> bool:
+    """Whether a piece of it is drawn that may not be there."""
+    return part.letter == "K" and part.size.low < part.size.value

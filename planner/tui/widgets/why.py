@@ -9,6 +9,7 @@ from textual.content import Content
 from planner.cli.format import gib, gib_band
 from planner.findings import Finding, Severity
 from planner.memory.budget import budget
+from planner.quantity import Quantity
 from planner.tui.budget import LOOKS
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns, plain
@@ -51,11 +52,13 @@ def _findings(title: str, findings: tuple[Finding, ...]) -> Content:
 def _terms(outcome: Outcome, width: int) -> Content:
     memory = outcome.memory
     if memory is None:
-        return Content.assemble(("no budget to explain", DIM))
-    rows = [
+        return Content.assemble(("no budget: vLLM refuses before it loads", DIM))
+    heading = ("", "GiB", "", "basis", "from")
+    rows: list[tuple[tuple[str, str], ...]] = [tuple((text, DIM) for text in heading)]
+    rows += [
         (
             (part.name, f"bold {LOOKS[part.letter][1]}"),
-            (f"{gib_band(part.size)} GiB", ""),
+            *_size(part.size),
             (part.size.basis.label, ""),
             (plain(part.source), DIM),
         )
@@ -66,16 +69,22 @@ def _terms(outcome: Outcome, width: int) -> Content:
     rows.append(
         (
             ("asked for", "bold"),
-            (f"{gib_band(memory.requested)} GiB", ""),
+            *_size(memory.requested),
             (memory.requested.basis.label, ""),
-            (f"{total} GiB x {share:g}", DIM),
+            (f"{total} GiB × {share:g}", DIM),
         )
     )
     backends = ", ".join(backend.name for backend in memory.backends)
     return Content("\n").join(
         [
             Content.assemble(("Terms of the budget, on the tightest GPU", "bold")),
-            columns(rows, width=width),
+            columns(rows, width=width, right=(1,)),
             Content.assemble((f"attention backends: {plain(backends)}", DIM)),
         ]
     )
+
+
+def _size(quantity: Quantity) -> tuple[tuple[str, str], tuple[str, str]]:
+    """In GiB, and the band."""
+    size, _, band = gib_band(quantity).partition(" ")
+    return (size, "bold"), (band, "")

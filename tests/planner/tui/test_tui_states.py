@@ -38,7 +38,7 @@ STATES = {
     "far-too-large": State(
         model("Qwen/Qwen3-32B"),
         (),
-        ("too much on each GPU", "the GPU ends here", "it does not start"),
+        ("42.53 GiB too much", "--max-model-len 10112", "the GPU ends here", "it does not start"),
     ),
     "refused": State(
         model("Qwen/Qwen3-8B", "8xrtx-3090", "0.19.1", tensor_parallel_size=3),
@@ -57,7 +57,7 @@ STATES = {
     "command": State(SMALL, ("v", "v", "v"), ("vllm serve", "--max-model-len 16384")),
     "compose": State(SMALL, ("e", "e", "e"), ("[compose]", "image: vllm/vllm-openai:v0.33.0")),
     "speed": State(SMALL, ("v",), ("Speed by concurrency", "tok/s together", "roof")),
-    "speculation": State(SMALL, ("v", "v"), ("times as fast", "eagle3", "use it")),
+    "speculation": State(SMALL, ("v", "v"), ("times as fast", "eagle3", "use dflash")),
     "light": State(SMALL, ("t",), ("starts",)),
 }  # fmt: skip
 
