@@ -159,14 +159,14 @@ def report(verdict: str) -> ValidationReport:
         available=gib // 2, asked_len=16384, longest_len=8192,
     )  # fmt: skip
     assert explain(failure).changes
-    failed = verdict == "failed"
+    failed, facts = verdict == "failed", read_log(LOG)[-1]
     return ValidationReport(
         vllm="0.33.0", began="2026-04-09T12:00:00+00:00", command=COMMAND,
         rig=RigReport.of(check.rig), model=ModelReport.of(check.card), verdict=verdict,  # type: ignore[arg-type]
         ready_seconds=None if failed else 42.0,
         terms=[] if failed else [TermReport.of(term) for term in terms],
-        completions=[], facts=LaunchFactsReport.of(read_log(LOG)[-1]),
-        failure=FailureReport.of(failure) if failed else None, kept=None, folder="/runs/3",
+        completions=[], facts=LaunchFactsReport.of(facts),
+        failure=FailureReport.of(failure, facts) if failed else None, kept=None, folder="/runs/3",
     )  # fmt: skip
 
 
