@@ -49,6 +49,7 @@ class RecommendScreen(Screen[Settings | None]):
             "u  U": "rank for the next use case, or the one before",
             "/": "write into the filters: tab goes to the next, enter ranks, escape goes back",
             "tier": "models whose qualities can hardly be told apart are in one",
+            "~": "before sizes that are estimated",
             "o  O": "order by the next column; the other way round",
             "space": "mark the row, or take its mark away",
             "c": "put two or three marked rows side by side; with one mark, that and this row",
@@ -296,14 +297,13 @@ class RecommendScreen(Screen[Settings | None]):
         )
         licence = choice.card.license or "licence not known"
         place = f"{self._table.cursor_row + 1} of {len(self._rows)}  "
-        about = "" if choice.card.exact else "; ~ estimated sizes"
         self.query_one("#row", Static).update(
             Content.assemble(
                 (place, DIM),
                 (plain(choice.model_id), "bold"),
                 f"  {choice.released}, {plain(licence)}; {memory.requests_at(length).value:.1f} "
                 f"requests of {length:,} tokens at once; quality in {choice.quality.mode} "
-                f"mode ± standard error{about}\n",
+                "mode ± standard error\n",
                 (plain(changed), DIM),
             )
         )

@@ -69,7 +69,7 @@ def _line(point: RoofPoint, here: bool, scale: float, width: int) -> Content:
 
 def _notes(points: Points) -> list[str]:
     """What bounds it where."""
-    notes = ["┄ up to the roofline of memory bandwidth; each doubling is equally wide"]
+    notes = ["┄ up to the roofline of reading memory; each doubling is equally wide"]
     computing = [point.concurrency for point in points if not point.reads_most]
     if computing:
         notes.append(f"┈ from {computing[0]:,} at once on up to that of computing")
