@@ -40,6 +40,8 @@ _WORTH_MORE_GPUS: Final = 1.05
 _WORTH_SHARING_EXPERTS: Final = 1.1
 # Share of a checkpoint's bytes that is loaded at least: without drafts, and repacked.
 _SURELY_LOADED: Final = 0.75
+# A server of a smaller batch is for one user: a larger share of the memory comes first.
+_FEW: Final = 16
 # What is refused less often than this needs no smaller batch.
 _COMFORTABLE: Final = 0.01
 
@@ -185,11 +187,14 @@ def _settle_layout(
     if may_work(nearest, requirements):
         risky.append((nearest.starts.chance_of_refusal, nearest, reasons))
     usual = nearest
+    few: Settled | None = None  # works, with a batch of hardly more than what was asked for
     for batches in frugal_settings(card, rig, requirements, release, config, reasons):
         working: list[Settled] = []
         for frugal, why in batches:
             if frugal == config:  # tried already
                 continue
+            if few is not None and frugal.kv_cache_dtype != config.kv_cache_dtype:
+                return just_works or few
             if _cannot_fit(usual, frugal):
                 break
             try:
@@ -208,9 +213,14 @@ def _settle_layout(
             if smallest and not works(memory, requirements):
                 break
         if working:
-            return just_works or max(working, key=_batch)
+            best = max(working, key=_batch)
+            if just_works is not None or _batch(best) >= _FEW:
+                return just_works or best
+            few = few or best
     if just_works is not None:
         return just_works
+    if few is not None:
+        return few
     if risky:
         _, memory, why = min(risky, key=lambda each: each[0])
         return Settled(memory, None, why)

@@ -266,3 +266,14 @@ def test_what_surely_lacks_room_never_works(model: str, rig: str, quantization: 
     assert len(left_out) + len(roomy) == len(whole)
     if model == "meta-llama/Llama-3.3-70B-Instruct" and rig == "8x3090":
         assert left_out  # 141 GB, 71 in fp8, and 26 on a card
+
+
+def test_a_larger_share_comes_before_a_server_for_one_request() -> None:
+    """Gemma-3-27B in 4 bits leaves the cache of a 4090 so little that a batch of one would do.
+
+    3 % more of 23.63 GiB are 0.71 GiB, and the sampler of 16 rows of 262,208 takes 0.06.
+    """
+    result = works(settled("RedHatAI/gemma-3-27b-it-quantized.w4a16"))
+    assert result.memory.config.max_num_seqs == 16
+    assert result.memory.config.gpu_memory_utilization == 0.95
+    assert result.sure
