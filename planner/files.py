@@ -1,4 +1,4 @@
-"""Files that vplan writes for the user: whole or not at all, and never over another one."""
+"""Files that the user names; those that vplan writes are whole or not there, and over no other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from pathlib import Path
 from secrets import token_hex
 
 from planner.errors import PlanError
+
+
+def named_path(text: str) -> Path:
+    """A path as a user writes it, with ~ for a home; that of nobody stays as it is."""
+    # No path holds a null byte, and `expanduser` raises for one.
+    return Path(text if "\0" in text else os.path.expanduser(text))
+
+
+def is_folder(text: str) -> bool:
+    """Whether a user's word is the path of a folder; what can be no path is none."""
+    return text != "" and os.path.isdir(named_path(text))
 
 
 def write_file(path: Path, text: str, *, force: bool = False) -> None:

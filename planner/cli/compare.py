@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -34,6 +33,7 @@ from planner.comparison import (
 )
 from planner.engine.releases import find_release
 from planner.errors import PlanError
+from planner.files import is_folder
 from planner.memory.verdict import Answer
 from planner.recommendation.requirements import Requirements
 
@@ -102,7 +102,7 @@ def _kind(text: str, model: str | None) -> _Kind:
         return _Kind.COMMAND
     if _RELEASE.fullmatch(text):
         return _Kind.RELEASE
-    if "/" in text or Path(text).is_dir():
+    if "/" in text or is_folder(text):
         return _Kind.MODEL
     try:
         find_rig(text)
@@ -121,7 +121,7 @@ def _check(
     if both == {_Kind.MODEL, _Kind.RIG}:
         named = dict(zip(kinds, words, strict=True))
         name, rig = named[_Kind.MODEL], named[_Kind.RIG]
-        if "/" not in name and not Path(name).is_dir():
+        if "/" not in name and not is_folder(name):
             find_rig(name)  # a GPU, misspelt: raises with the names that are close
         raise PlanError(
             f"{name} is a model and {rig} is hardware; two of a kind are compared: vplan compare "

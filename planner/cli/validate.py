@@ -130,7 +130,7 @@ def validate(
     words = list(command or ())
     options = Options(
         gpu,
-        tuple(shlex.split(launcher)) if launcher else (),
+        _words(launcher),
         keep,
         timeout,
         requests,
@@ -155,6 +155,13 @@ def validate(
     if not words:
         raise PlanError("give a command: vplan validate -- vllm serve MODEL ...; or --model MODEL")
     return validate_command(words, workload, options)
+
+
+def _words(launcher: str | None) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(launcher or ""))
+    except ValueError as error:
+        raise PlanError(f"--launcher cannot be read: {error}") from None
 
 
 def validate_model(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from planner.command.values import as_json
 from planner.engine.flags import accepts_flag
 from planner.engine.releases import Release
 from planner.errors import PlanError
+from planner.files import named_path
 
 # Before, a switch set to false in the file was passed over.
 _FALSE_COUNTS: Final = "0.28.0"
@@ -42,7 +42,7 @@ def read_words(name: str, release: Release) -> Iterator[str]:
 def _load(name: str) -> Mapping[str, Any]:
     from planner.yaml_file import read_yaml  # only here needed
 
-    content = read_yaml(Path(name).expanduser(), "a file of options")
+    content = read_yaml(named_path(name), "a file of options")
     if not isinstance(content, dict):
         raise PlanError(f"{name} holds no options")
     return {str(key): value for key, value in content.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from model_cards import ModelCard
 from planner.engine.flags import accepts_choice, accepts_flag, option
 from planner.engine.releases import Release
 from planner.errors import PlanError
+from planner.files import named_path
 from planner.memory.plan import MemoryPlan
 
 # Settings that are always written: why, where nobody gave them.
@@ -135,5 +135,5 @@ def _model(card: ModelCard) -> str:
     """The model as vLLM takes it: it does not expand ~, and a leading dash means an option."""
     if card.origin.kind != "folder":
         return card.model_id
-    path = str(Path(card.model_id).expanduser())
+    path = str(named_path(card.model_id))
     return f"./{path}" if path.startswith("-") else path

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from planner.errors import PlanError
+from planner.files import is_folder, named_path
 from planner.launch.container import CONTAINERS, Container, read_container
 
 _MODULE: Final = "vllm.entrypoints.openai.api_server"
@@ -95,8 +96,8 @@ def _behind(launcher: Sequence[str], found: Installation) -> Installation:
 
 def _launched(launcher: Sequence[str]) -> Installation | None:
     """The vLLM of what a prefix brings: an environment, a container; None if it brings none."""
-    first = Path(launcher[0]).expanduser()
-    if len(launcher) == 1 and first.is_dir():
+    first = named_path(launcher[0])
+    if len(launcher) == 1 and is_folder(launcher[0]):
         python = shutil.which("python", path=str(first / "bin"))
         if python is None:
             raise PlanError(f"{launcher[0]} is no Python environment: it has no bin/python")

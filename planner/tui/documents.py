@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from textual.app import App
 
 from planner.errors import PlanError
-from planner.files import write_file
+from planner.files import named_path, write_file
 from planner.plan_file import write_plan
 from planner.tui.background import Running, in_background
 from planner.tui.screens.plan import PlanScreen
@@ -53,7 +54,7 @@ class Documents:
 
     def _ask_to_write(self, path: Path, write: Write) -> None:
         """Write to a path that was named, asking before another file is lost."""
-        if not path.exists():
+        if not os.path.exists(path):  # which no name is too long for
             self._try(write, path)
             return
 
@@ -102,7 +103,7 @@ class Documents:
 
         def answered(path: str | None) -> None:
             if path is not None:
-                named(Path(path).expanduser())
+                named(named_path(path))
 
         self._app.push_screen(PathScreen(title, start), answered)
 

@@ -10,6 +10,9 @@ from program import Run, Vplan, vplan
 
 ON = ("recommend", "--gpu", "4090")
 MODEL = (*ON, "--offline", "--model")
+CHECK = ("check", "--gpu", "4090", "--offline")
+VALIDATE = ("validate", "--dry-run")
+SERVE = ("--", "vllm", "serve", "Qwen/Qwen3-8B")
 WRONG = [
     # arguments, words that the line must hold
     (("recommend", "--gpu", "4909"), ["4909", "rtx-4090"]),
@@ -56,6 +59,14 @@ WRONG = [
     ((*ON, "extra"), ["extra"]),
     ((*ON, "--context"), ["--context"]),
     (("frobnicate",), ["frobnicate", "vplan --help"]),
+    # Words that are no path on any system, or of nobody's home.
+    (("compare", "4090", "a" * 300, "--offline"), ["Unknown GPU"]),
+    (("compare", "~nobody-at-all", "~nobody", "--model", "Qwen/Qwen3-8B", "--offline"), ["nobody"]),
+    ((*VALIDATE, "--launcher", "a" * 300, *SERVE), ["no such program"]),
+    ((*VALIDATE, "--launcher", "~nobody-at-all/x", *SERVE), ["~nobody-at-all/x: no such program"]),
+    ((*VALIDATE, "--launcher", "uv 'run", *SERVE), ["--launcher cannot be read", "quotation"]),
+    ((*CHECK, *SERVE, "--config", "~nobody-at-all/x"), ["Cannot read ~nobody-at-all/x"]),
+    ((*CHECK, *SERVE, "--config", "a" * 300), ["Cannot read"]),
     (("gpus", "4909"), ["4909", "rtx-4090"]),
     (("gpus", ""), ["Unknown GPU"]),
     (("models", "nobody/nothing-at-all", "--offline"), ["nobody/nothing-at-all"]),

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from planner.errors import PlanError
-from planner.files import write_file
+from planner.files import is_folder, named_path, write_file
+
+
+def test_paths_as_users_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert named_path("~/x") == tmp_path / "x"
+    assert named_path("~nobody-at-all/x") == Path("~nobody-at-all/x")
+    assert is_folder("~")
+    assert not any(map(is_folder, ("~/x", "~nobody-at-all", "a" * 300, "~\0b", "", __file__)))
 
 
 def test_a_new_file(tmp_path: Path) -> None:

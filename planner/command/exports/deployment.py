@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from math import ceil
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from planner.command.render import Command, Flag
 from planner.command.secrets import SECRET_OPTIONS, is_secret, redacted
 from planner.engine.images import image_of
+from planner.files import is_folder, named_path
 from planner.memory.plan import MemoryPlan
 
 # Variables that the user gives where it runs: for the Hub, and to ask for a key of every client.
@@ -120,7 +120,7 @@ class Deployment(Struct, frozen=True):
             yield _absolute(self.command.model)
         for flag in self.command.flags:
             draft = _draft(flag)
-            if draft is not None and Path(draft).expanduser().is_dir():
+            if draft is not None and is_folder(draft):
                 yield _absolute(draft)
 
     @property
@@ -195,7 +195,7 @@ def _redacted(flag: Flag) -> Flag:
 
 def _with_absolute_draft(flag: Flag) -> Flag:
     draft = _draft(flag)
-    if draft is None or not Path(draft).expanduser().is_dir():
+    if draft is None or not is_folder(draft):
         return flag
     if flag.name == "--spec-model":
         return replace(flag, value=_absolute(draft))
@@ -204,7 +204,7 @@ def _with_absolute_draft(flag: Flag) -> Flag:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return str(named_path(path).absolute())
 
 
 def _one_line(text: str) -> str:
