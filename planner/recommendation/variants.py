@@ -124,9 +124,9 @@ def _smaller(
     """Copies in the same format that take less, the largest first; what was named stands alone."""
     if card is named:
         return ()
-    kind, size = card.format_kind, card.weight_bytes
-    same = (each for each in copies if each.format_kind == kind and each.exact)
-    less = [each for each in same if each.weight_bytes < size]
+    kind = card.format_kind
+    others = (each for each in copies if each is not card and each.format_kind == kind)
+    less = [each for each in others if each.exact and each.weight_bytes < card.weight_bytes]
     return tuple(sorted(less, key=lambda each: -each.weight_bytes))
 
 
