@@ -287,7 +287,8 @@ class RecommendScreen(Screen[Settings | None]):
 
     def _say(self, text: str, *, wrong: bool = False) -> None:
         line = self.query_one("#row", Static)
-        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"))
+        sign, style = ("✘ ", "$text-error") if wrong else ("", "")
+        line.update(Content.assemble((f"{sign}{plain(text)}", style)))
 
     def _say_row(self, choice: Choice) -> None:
         memory = choice.settled.memory
