@@ -29,9 +29,12 @@ def write_file(path: Path, text: str, *, force: bool = False) -> None:
 def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
     """Write a file in one step; into a pipe or a device, which holds nothing, straight.
 
-    Raises `PlanError` if `path` exists and `force` is not set, `OSError` that names `path` if it
-    cannot be written; what was there before is then unchanged. With `force` a link is followed.
+    Raises `PlanError` if `path` exists and `force` is not set or has no name, `OSError` that names
+    `path` if it cannot be written; what was there before is then unchanged. With `force` a link is
+    followed.
     """
+    if not path.name:
+        raise PlanError(f"{path} is a folder, not the name of a file")
     try:
         if _is_stream(path):
             path.write_bytes(content)

@@ -69,7 +69,7 @@ def attach(
     `words` is its command, if known; `gpu` its hardware; `log` what its log tells. Raises
     `PlanError` where it does not answer as vLLM does, or the log is that of another server.
     """
-    if not _URL.fullmatch(url):
+    if not _URL.fullmatch(url) or not _has_port(url):
         raise PlanError(f"--attach {url}: a server looks like http://127.0.0.1:8000")
     client = Client(url.rstrip("/").removesuffix("/v1"), key)
     try:
@@ -141,6 +141,15 @@ def validate_attached(
         preflight, began, folder, facts, answers, terms, None, failure, usage, learned,
         attached=True,
     )  # fmt: skip
+
+
+def _has_port(url: str) -> bool:
+    """Whether what stands for host and port can be one."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        return False
+    return True
 
 
 def _same(log: LaunchFacts | None, release: str, cache: CacheConfig | None) -> None:
