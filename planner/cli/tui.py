@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -59,9 +58,7 @@ def tui(
             vllm=find_release(vllm_version).name if vllm_version else settings.vllm,
         )
         find_rig(settings.gpu)  # says what is wrong with it before the screen is taken
-    gc.freeze()  # what was imported stays
-    gc.enable()  # it may run for days
-    app = VplanApp(settings, path=file, offline=offline, greeting=greeting)
+    app = VplanApp(settings, path=file, offline=offline, greeting=greeting, alone=True)
     app.run()
     return app.return_code or Status.YES
 

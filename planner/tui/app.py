@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,8 @@ from planner.tui.screens.plan import PlanScreen
 from planner.tui.themes import DARK, LIGHT
 
 _CLOSES: Final = 0.1  # seconds that the palette takes to be gone
+_COLLECTS: Final = (10_000, 20, 20)  # drawing leaves much behind, which is seldom worth a look
+_SWITCHES: Final = 0.0005  # seconds that what runs in the background may keep a key waiting
 
 
 class VplanApp(App[None]):
@@ -47,8 +51,11 @@ class VplanApp(App[None]):
         path: Path | None = None,
         offline: bool = False,
         greeting: str = "",
+        alone: bool = False,
     ) -> None:
+        """`alone`: the process is there for this app, which then decides how it is collected."""
         super().__init__()
+        self._alone = alone
         self._plan = PlanScreen(settings, Library(offline=offline), path)
         self._documents = Documents(self, self._plan)
         self._greeting = greeting
@@ -61,6 +68,14 @@ class VplanApp(App[None]):
         self.push_screen(self._plan)
         if self._greeting:
             self.notify(self._greeting, severity="warning", timeout=20)
+
+    def on_ready(self) -> None:
+        """What is there once the plan is drawn stays: no collection goes through it again."""
+        if self._alone:
+            gc.freeze()
+            gc.set_threshold(*_COLLECTS)
+            gc.enable()  # it may run for days
+            sys.setswitchinterval(_SWITCHES)
 
     def on_paste(self, event: Paste) -> None:
         """What is pasted or dropped, and no line of input took, is opened."""
@@ -86,6 +101,7 @@ class VplanApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, Running):
                 await screen.end()
+        self.workers.cancel_all()  # an answer would meet widgets that are gone
         self.exit()
 
     def action_theme(self) -> None:

@@ -13,7 +13,6 @@ from textual.containers import ScrollableContainer
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Static
 
 from hardware_db import HardwareError
 from planner.diagnosis.remedies import Remedy
@@ -34,6 +33,7 @@ from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.knob_list import WRONG_INPUT, KnobList
 from planner.tui.widgets.results import Results
 from planner.tui.widgets.speculation_panel import SpeculationPanel
+from planner.tui.widgets.steady import Steady
 from planner.tui.widgets.verdict import VerdictPanel
 
 _SETTLES: Final = 0.1  # seconds without a change before what takes longer than a plan is asked for
@@ -102,12 +102,12 @@ class PlanScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Title, verdict, knobs, results, a line of help."""
-        yield Static(id="title")
+        yield Steady(id="title")
         yield VerdictPanel(id="verdict")
         with ScrollableContainer(id="body", can_focus=False):
             yield KnobList(self.settings, id="knobs")
             yield Results(id="results")
-        yield Static(id="hint")
+        yield Steady(id="hint")
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -192,14 +192,13 @@ class PlanScreen(Screen[None]):
         settings, outcome = self.settings, self.outcome
         rig = outcome.inputs.rig.describe() if outcome is not None else settings.gpu
         file = f"  {self.path.name}" if self.path is not None else ""
-        self.query_one("#title", Static).update(
+        self.query_one("#title", Steady).update(
             Content.assemble(
                 (" vplan ", "bold reverse $primary"),
                 (f" {plain(settings.model)}", "bold"),
                 (f" on {plain(rig)}, vLLM {settings.vllm}", ""),
                 (plain(file), DIM),
-            ),
-            layout=False,
+            )
         )
 
     # -- what takes longer than a plan ---------------------------------------------------------
@@ -247,8 +246,8 @@ class PlanScreen(Screen[None]):
 
     def hint(self, text: str, *, wrong: bool = False) -> None:
         """Show a line of help, or what is wrong."""
-        line = self.query_one("#hint", Static)
-        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"), layout=False)
+        line = self.query_one("#hint", Steady)
+        line.update(Content(f"{'✘ ' if wrong else ''}{plain(text)}"))
         line.set_class(wrong, "-wrong")
 
     # -- keys ----------------------------------------------------------------------------------

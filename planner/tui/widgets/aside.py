@@ -21,7 +21,7 @@ class ShortCommand(Panel):
         """Show it, or why there is none."""
         text = outcome.command_text
         refused = outcome.answer is Answer.NO
-        self.border_title = "Command: does not start as it is" if refused else "Command"
+        self.entitle("Command: does not start as it is" if refused else "Command")
         if text is None:
             self.update(Content.assemble((plain(outcome.no_command), DIM)))
         else:

@@ -45,7 +45,7 @@ class CommandPanel(Panel):
     def draw(self, outcome: Outcome, width: int) -> None:
         """Show the command."""
         command = outcome.command
-        self.border_title = f"Command for vLLM {outcome.inputs.release.name}"
+        self.entitle(f"Command for vLLM {outcome.inputs.release.name}")
         if command is None:
             self.update(Content.assemble((plain(outcome.no_command), DIM)))
             return

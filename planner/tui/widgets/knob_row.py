@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Click, Key
 from textual.message import Message
@@ -17,11 +15,15 @@ from planner.tui.knob import Knob
 from planner.tui.outcome import Outcome
 from planner.tui.show import plain, shorten
 
-_MARKS = 4  # columns of the two arrows beside a value
+LABEL: Final = 14  # columns of the label
+_MARKS: Final = 4  # and of the two arrows beside a value
 
 
-class KnobRow(Horizontal, can_focus=True):
-    """A label, a value, and while it is written into a line of input."""
+class KnobRow(Static, can_focus=True):
+    """A label, a value, and over that, while it is written into, a line of input.
+
+    One widget, not one for each part: all that are in sight are gone through at every drawing.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,plus,l", "turn(1)", "turn", show=False),
@@ -66,11 +68,6 @@ class KnobRow(Horizontal, can_focus=True):
         self._marked = False
         self._drawn = ""
 
-    def compose(self) -> ComposeResult:
-        """Label and value."""
-        yield Static(self.knob.label, classes="label")
-        yield Static(classes="value")
-
     def show(self, settings: Settings, outcome: Outcome | None) -> None:
         """Show the value of these settings."""
         self._value = plain(self.knob.show(settings, outcome))
@@ -81,7 +78,6 @@ class KnobRow(Horizontal, can_focus=True):
         """Close the line of input."""
         for line in self.query(Input):
             line.remove()
-        self.query_one(".value").display = True
         self.focus()
 
     def action_turn(self, by: int) -> None:
@@ -101,7 +97,6 @@ class KnobRow(Horizontal, can_focus=True):
         if self.query(Input):
             return
         line = Input(self._text if start is None else start, compact=True, select_on_focus=False)
-        self.query_one(".value").display = False
         self.mount(line)
         line.focus()
         line.cursor_position = len(line.value)
@@ -119,13 +114,12 @@ class KnobRow(Horizontal, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         """The arrows turn; the value opens what Enter opens."""
-        value = self.query_one(".value")
-        if not value.display or not value.region.contains(event.screen_x, event.screen_y):
+        x = event.screen_x - self.region.x - LABEL
+        if x < 0 or self.query(Input):
             return
-        x = event.screen_x - value.region.x
         if x < _MARKS // 2:
             self.action_turn(-1)
-        elif x >= value.region.width - _MARKS // 2:
+        elif x >= self.region.width - LABEL - _MARKS // 2:
             self.action_turn(1)
         else:
             self.action_write()
@@ -155,11 +149,12 @@ class KnobRow(Horizontal, can_focus=True):
         self._draw()
 
     def _draw(self) -> None:
-        value = self.query_one(".value", Static)
-        width = max(4, value.size.width - _MARKS)
+        width = max(4, self.size.width - LABEL - _MARKS)
         text = shorten(self._value, width)
         marks = ("‹ ", " ›") if self._marked else ("  ", "  ")
         drawn = f"{marks[0]}{text:<{width}}{marks[1]}"
         if drawn != self._drawn:
             self._drawn = drawn
-            value.update(Content(drawn), layout=False)
+            label, bold = self.knob.label, "bold" if self._marked else ""
+            pieces = (label, bold or "$foreground 70%"), " " * (LABEL - len(label)), (drawn, bold)
+            self.update(Content.assemble(*pieces), layout=False)

@@ -22,7 +22,7 @@ class KvCard(Panel):
             why = "no plan" if memory is None else "this model caches nothing"
             self.update(Content.assemble((why, DIM)))
             return
-        self.border_title = f"KV cache, {memory.kv_tokens.basis.label}"
+        self.entitle(f"KV cache, {memory.kv_tokens.basis.label}")
         if memory.kv_cache.num_blocks <= 0:
             none = ("0", "bold"), (" tokens: all else leaves no room", DIM)
             self.update(Content.assemble(*none))

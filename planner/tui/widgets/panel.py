@@ -21,7 +21,7 @@ class Panel(Steady):
 
     def redraw(self) -> None:
         """Draw again what is there."""
-        if self.outcome is not None and self.content_size.width > 0:
+        if self.outcome is not None and self.display and self.content_size.width > 0:
             self.draw(self.outcome, self.content_size.width)
 
     def draw(self, outcome: Outcome, width: int) -> None:

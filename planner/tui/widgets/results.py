@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, ScrollableContainer
+from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.widgets import Tab, Tabs
 
 from planner.findings import Finding
@@ -27,8 +29,16 @@ _DRAWN: Final = 0.05  # seconds that a panel takes to have drawn itself for its 
 _TABS: Final = ("capacity", "speed", "speculation", "command", "why")
 
 
+class Pair(Horizontal):
+    """Two cards side by side."""
+
+    virtual_size = Reactive(Size(0, 0), layout=False)  # as in Steady
+
+
 class Results(ScrollableContainer, can_focus=False):
     """The right side of the plan screen."""
+
+    virtual_size = Reactive(Size(0, 0), layout=False)  # as in Steady
 
     class TabShown(Message):
         """A tab is in sight, which may want an answer now."""
@@ -39,14 +49,14 @@ class Results(ScrollableContainer, can_focus=False):
     def compose(self) -> ComposeResult:
         """The budget, two cards, and the tabs, which a wide screen shows all at once."""
         yield VramBar(classes="card", id="vram")
-        with Horizontal(classes="pair"):
+        with Pair(classes="pair"):
             yield KvCard(classes="card", id="kv-card")
             yield SpeedCard(classes="card", id="speed-card")
         yield Tabs(*(Tab(name.capitalize(), id=name) for name in _TABS), id="tabs")
-        with Horizontal(classes="pair"):
+        with Pair(classes="pair"):
             yield CapacityPanel(classes="card tab", id="tab-capacity")
             yield SpeedPanel(classes="card tab", id="tab-speed")
-        with Horizontal(classes="pair"):
+        with Pair(classes="pair"):
             yield SpeculationPanel(classes="card tab", id="tab-speculation")
             yield CommandPanel(classes="card tab", id="tab-command")
         yield WhyPanel(classes="card tab", id="tab-why")

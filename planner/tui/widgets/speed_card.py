@@ -20,7 +20,7 @@ class SpeedCard(Panel):
         """Show the estimate."""
         speed = outcome.speed
         at_once = outcome.settings.concurrency
-        self.border_title = "Speed" if speed is None else f"Speed, {speed.per_user.basis.label}"
+        self.entitle("Speed" if speed is None else f"Speed, {speed.per_user.basis.label}")
         if speed is None:
             self.update(Content.assemble((plain(outcome.no_speed), DIM)))
             return

@@ -28,6 +28,12 @@ class Study(Panel, Generic[Answer]):
         """The answer in so many columns."""
         raise NotImplementedError
 
+    def show(self, outcome: Outcome) -> None:
+        """Another outcome changes nothing of what is shown until there is an answer about it."""
+        self.outcome = outcome
+        if self._asked is None:
+            self.redraw()
+
     def wants(self, outcome: Outcome) -> bool:
         """Whether it is in sight, and its answer about something else."""
         return self.display and self._asked is not outcome

@@ -30,10 +30,10 @@ class VramBar(Panel):
         """Show the budget of the tightest GPU, and how full those of other stages are."""
         memory = outcome.memory
         if memory is None:
-            self.border_title = "Memory"
+            self.entitle("Memory")
             self.update(Content.assemble(("no budget: vLLM refuses before it loads", DIM)))
             return
-        self.border_title = _title(memory)
+        self.entitle(_title(memory))
         roomy = width >= _ROOMY and self.app.size.height >= _TALL
         across = 2 if roomy or width < _THREE else 3
         legend = _legend(memory) if width >= _WIDE else _short_legend(memory, across, roomy)
