@@ -194,13 +194,16 @@ class ValidateScreen(Screen[None]):
         if run is None or self._state is not State.RUNNING:
             return
         log, course = self.query_one(RichLog), self.query_one(CourseCard)
-        for event in run.events():
+        told = run.events()
+        for event in told:
             if isinstance(event, Logged):
                 log.write(Text(plain(presentable(event.line))), expand=True)
             else:
                 course.tell(event)
             if isinstance(event, Reached):
                 self._reached = event.milestone.label
+        if told:  # the card above may have grown, and the log have less room
+            self.call_after_refresh(log.scroll_end, animate=False)
         seconds = monotonic() - self._began
         if run.is_ending:
             self._say("■", "ending the server", f"{seconds:.0f} s", "risky")

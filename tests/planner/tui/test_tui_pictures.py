@@ -188,10 +188,10 @@ class Rehearsed:
 
     async def report(self) -> ValidationReport:
         while self.told or not self.outcome:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.01)
             if self.is_ending:
                 raise Cancelled("the validation was cancelled")
-        await asyncio.sleep(0.3)  # the log has been drawn
+        await asyncio.sleep(0.1)  # the log has been drawn
         return report(self.outcome)
 
     def events(self) -> list[Event]:
@@ -222,6 +222,7 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rehearsed]]:
     monkeypatch.setattr(f"{screen}.ValidationRun", Rehearsed)
     monkeypatch.setattr(f"{screen}.past_runs", lambda: iter(past))
     monkeypatch.setattr(f"{screen}.monotonic", lambda: 7.0)
+    monkeypatch.setattr(f"{screen}._EVERY", 0.03)
     yield Rehearsed
     Rehearsed.outcome = ""
 
@@ -258,8 +259,8 @@ def test_a_screen_looks_as_agreed(
         driver = Driver(app, pilot)
         await driver.rest()
         for key in picture.keys:
-            await pilot.press(key)
-            if key != "s":
+            await driver.send(key)
+            if key != "s":  # which begins what does not end by itself
                 await driver.rest()
         if picture.script is not None:
             await picture.script(driver)
