@@ -42,9 +42,10 @@ class Driver:
         return next(each for each in self.app.screen_stack if isinstance(each, PlanScreen))
 
     async def press(self, *keys: str) -> None:
-        """Press keys, and wait for what they begin."""
-        await self.send(*keys)
-        await self.rest()
+        """Press keys, and wait for what each begins."""
+        for key in keys:
+            await self.send(key)
+            await self.rest()
 
     async def send(self, *keys: str) -> None:
         """Press keys, and do not wait for what they begin."""
@@ -55,7 +56,8 @@ class Driver:
 
     async def type(self, text: str) -> None:
         """Type a text."""
-        await self.press(*text)
+        await self.send(*text)
+        await self.rest()
 
     async def rest(self) -> None:
         """Wait for every worker and for what was settling, until all of it is drawn."""
@@ -86,6 +88,8 @@ class Driver:
         return (
             not all(worker.is_finished for worker in self.app.workers)
             or self._has_messages()
+            or any(pump._next_callbacks for pump in self._pumps())
+            or bool(screen._callbacks)
             or any(map(_is_short, (timer for pump in self._pumps() for timer in pump._timers)))
             or bool(self.app.animator._animations or self.app.animator._scheduled)
             or bool(screen._dirty_widgets or screen._layout_required or screen._scroll_required)
