@@ -22,11 +22,10 @@ from msgspec import Struct
 RUN = "import sys; from planner.cli import main; sys.argv[0] = 'vplan'; main()"
 YARDSTICK = "import numpy, pydantic"
 # What only a command that draws screens, asks the Hub or plots may import.
-SCREENS = {"textual", "rich"}
-HUB = {"huggingface_hub.hf_api", "huggingface_hub.file_download", "httpx2"}
+SCREENS, HUB = {"textual"}, {"huggingface_hub.hf_api", "huggingface_hub.file_download", "httpx2"}
 PLOTS = {"matplotlib", "plotly", "plotext", "seaborn"}
 REPORTS = {"pydantic"}
-NOTHING = SCREENS | HUB | PLOTS | REPORTS | {"numpy", "yaml", "typer"}
+NOTHING = SCREENS | HUB | PLOTS | REPORTS | {"numpy", "yaml", "rich", "typer"}
 
 MODEL = "Qwen/Qwen3-8B"
 SERVE = ("--", "vllm", "serve", MODEL, "--max-model-len", "8192")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from planner.cli.console import say, say_pieces, show
+from rich.table import Table
+from rich.text import Text
+
+from planner.cli.console import console, show
 from planner.cli.format import gib, gib_band
-from planner.cli.layout import Piece, Table
 from planner.engine.device import Platform
 from planner.memory.budget import Part, budget
 from planner.memory.plan import MemoryPlan
@@ -34,12 +36,12 @@ def print_budget(memory: MemoryPlan) -> None:
     if memory.device.platform is Platform.CPU:
         each = "the machine"
     where = f"{each}, tightest of {stages} stages" if stages > 1 else each
-    say(f"Memory of {where}: {gib(total)} GiB, as vLLM sees it")
-    say_pieces(_bar(parts, total))
-    table = Table()
+    console().print(f"Memory of {where}: {gib(total)} GiB, as vLLM sees it")
+    console().print(_bar(parts, total))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for part in parts:
-        table.add(
-            (part.letter, _STYLES[part.letter]),
+        table.add_row(
+            Text(part.letter, style=_STYLES[part.letter]),
             part.name,
             f"{gib_band(part.size)} GiB",
             part.size.basis.label,
@@ -47,15 +49,15 @@ def print_budget(memory: MemoryPlan) -> None:
     show(table)
 
 
-def _bar(parts: list[Part], total: float) -> list[Piece]:
+def _bar(parts: list[Part], total: float) -> Text:
     """One letter for each 1/72 of the device; every part that is there gets at least one."""
-    pieces: list[Piece] = []
+    text = Text()
     shown = [part for part in parts if part.spends]
     left = _WIDTH
     for index, part in enumerate(shown):
         after = len(shown) - index - 1
         share = max(1, round(_WIDTH * part.size.value / total))
         width = left if after == 0 else min(left - after, share)
-        pieces.append((part.letter * width, _STYLES[part.letter]))
+        text.append(part.letter * width, style=_STYLES[part.letter])
         left -= width
-    return pieces
+    return text

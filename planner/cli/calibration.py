@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
-from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson
 from planner.errors import PlanError
 
@@ -60,11 +59,15 @@ def show_run(number: Annotated[int, typer.Argument(help="As listed.")]) -> None:
     say(f"{run.model} on {run.gpu}, vLLM {run.release}, {run.began}: {run.verdict}", "bold")
     say_verbatim(run.command)
     say(f"From {run.source}.")
-    table = Table(("", Column("fitted", right=True), Column("measured", right=True), ""))
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("", "fitted", "measured", ""):
+        table.add_column(heading, justify="left" if not heading else "right")
     for seen in run.observations:
         label = f"{seen.term.label} ({seen.subject})" if seen.subject else seen.term.label
         factor = f"x {seen.measured / seen.fitted:.2f}" if seen.fitted else ""
-        table.add(label, _size(seen, seen.fitted), _size(seen, seen.measured), factor)
+        table.add_row(label, _size(seen, seen.fitted), _size(seen, seen.measured), factor)
     show(table)
 
 
@@ -125,10 +128,14 @@ def _numbered(runs: list[Run], number: int) -> Run:
 
 
 def _print_runs(runs: list[Run]) -> None:
-    table = Table((Column("run", right=True), "began", "GPU", "vLLM", "model", "verdict"))
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("run", "began", "GPU", "vLLM", "model", "verdict"):
+        table.add_column(heading, justify="right" if heading == "run" else "left")
     for run in runs:
         began = run.began[:16].replace("T", " ")
-        table.add(str(run.number), began, run.gpu, run.release, run.model, run.verdict)
+        table.add_row(str(run.number), began, run.gpu, run.release, run.model, run.verdict)
     show(table)
 
 

@@ -12,7 +12,6 @@ from hardware_db import HardwareError, Rig, UnknownGpu, find_rig
 from model_cards import open_card
 from planner.cli.comparison_text import change, shown
 from planner.cli.console import fail, print_json, say, say_item, show
-from planner.cli.layout import Column, Table
 from planner.cli.options import (
     AsJson,
     Concurrency,
@@ -150,6 +149,8 @@ def _status(found: Comparison) -> Status:
 
 
 def _print(found: Comparison) -> None:
+    from rich.table import Table
+
     sides = (found.one, found.other)
     rigs = {_described(side.rig) for side in sides}
     releases = {side.release.name for side in sides}
@@ -159,16 +160,19 @@ def _print(found: Comparison) -> None:
         shared.append(f"vLLM {next(iter(releases))}")
     say("; ".join(shared), style="bold")
     say()
-    names = (Column(side.name, right=True, at_most=30) for side in sides)
-    table = Table(("", *names, Column("change", right=True)))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for side in sides:
+        table.add_column(side.name, justify="right", max_width=30)
+    table.add_column("change", justify="right")
     for row in found.rows:
-        table.add(row.name, shown(row, row.one), shown(row, row.other), change(row))
+        table.add_row(row.name, shown(row, row.one), shown(row, row.other), change(row))
     show(table)
     if found.differences:
         say("\nSettings that differ:")
-        table = Table()
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         for each in found.differences:
-            table.add(f"  {each.setting}", each.one, each.other)
+            table.add_row(f"  {each.setting}", each.one, each.other)
         show(table)
     for side in sides:
         if side.problem:

@@ -1,32 +1,26 @@
-"""Where output goes: styles on a terminal, plain text in a pipe, errors on stderr."""
+"""Where output goes: Rich on a terminal, plain text in a pipe, errors on stderr."""
 
 from __future__ import annotations
 
 import codecs
 import os
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from io import TextIOWrapper
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from planner.cli.layout import Piece, Table, wrap
 from planner.command.secrets import redacted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from rich.console import Console
+    from rich.table import Table
 
 _PIPE_WIDTH = 80
 _NARROWEST = 20  # on a terminal that is narrower, or says so (COLUMNS=0), nothing could be read
 _PLAIN = "vplan.plain"  # error handler of encodings that lack a character
 _PLAIN_CHARACTERS = {"±": "+-", "×": "x", "…": "..."}
-# The parts of a style by their codes (ECMA-48, 8.3.117; bright ones are aixterm's).
-_SHAPES: Final = {"bold": "1", "dim": "2"}
-_COLOURS: Final = {
-    "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
-    "bright_black": "90", "bright_blue": "94",
-}  # fmt: skip
 
 
 def prepare_streams() -> None:
@@ -49,66 +43,59 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_PLAIN, _plain)
 
 
+@cache
+def console() -> Console:
+    """The console of standard output."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class EncodableConsole(Console):
+        """Lays out what the stream can show, so that widths are right in any encoding.
+
+        Configs and folders come from strangers: nothing in them may steer the terminal.
+        """
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            encoding = sys.stdout.encoding or "utf-8"
+            shown = printable(redacted(text), keep="\n\t").encode(encoding, _PLAIN).decode(encoding)
+            return super().render_str(shown, **options)
+
+    interactive = sys.stdout.isatty()
+    made = EncodableConsole(
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        width=None if interactive else _PIPE_WIDTH,
+    )
+    made.width = max(made.width, _NARROWEST)
+    return made
+
+
 def say(text: str = "", style: str | None = None) -> None:
     """A line of text, wrapped at words."""
-    for line in wrap(_shown(text), _width()):
-        print(_painted(line, style))
+    console().print(text, style=style)
 
 
 def say_item(text: str, style: str | None = None) -> None:
     """An entry of a list: what does not fit in its line goes on below its text."""
-    row = Table(gap=1)
-    row.add(" -", text, style=style)
-    show(row)
+    from rich.table import Table
+
+    row = Table.grid(padding=(0, 1))
+    row.add_row(" -", text)
+    console().print(row, style=style or None)
 
 
-def say_verbatim(text: str) -> None:
-    """Text that must not be wrapped, because it is copied."""
-    print(_shown(text))
-
-
-def say_pieces(pieces: Iterable[Piece]) -> None:
-    """A line that is no wider than any terminal, in several styles."""
-    print("".join(_painted(text, style) for text, style in pieces))
+def say_verbatim(text: str, style: str | None = None) -> None:
+    """Text that must not be wrapped: it is copied, or its lines are laid out already."""
+    console().print(text, style=style, soft_wrap=True)
 
 
 def show(table: Table) -> None:
     """A table with nothing cut off: what is too wide goes on in the next line."""
-    for line in table.lines(_width(), _shown):
-        say_pieces(line)
-
-
-def _shown(text: str) -> str:
-    """What the stream can show, so that widths are right in any encoding.
-
-    Configs and folders come from strangers: nothing in them may steer the terminal.
-    """
-    text, encoding = (
-        printable(redacted(text.expandtabs()), keep="\n"),
-        sys.stdout.encoding or "utf-8",
-    )
-    return text if text.isascii() else text.encode(encoding, _PLAIN).decode(encoding)
-
-
-def _width() -> int:
-    """Cells of a line."""
-    if not sys.stdout.isatty():
-        return _PIPE_WIDTH
-    return max(get_terminal_size().columns, _NARROWEST)
-
-
-def _painted(text: str, style: str | None) -> str:
-    """The text in a style, or as it is where that cannot be shown (https://no-color.org)."""
-    if style is None or not _shows_styles():
-        return text
-    words = [word for word in style.split() if word in _SHAPES or not os.environ.get("NO_COLOR")]
-    codes = ";".join((_SHAPES | _COLOURS)[word] for word in words)
-    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
-
-
-def _shows_styles() -> bool:
-    is_terminal = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
-    return is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    for column in table.columns:
+        column.overflow = "fold"
+    console().print(table)
 
 
 def fail(message: str) -> None:

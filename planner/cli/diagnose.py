@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from planner.cli.console import fail, print_json, say, say_item, say_pieces, show
+from planner.cli.console import console, fail, print_json, say, say_item, show
 from planner.cli.format import count, gib, seconds
-from planner.cli.layout import Table
 from planner.cli.options import AsJson
 from planner.cli.status import Status
 from planner.errors import PlanError
@@ -152,10 +151,18 @@ def _print_memory(facts: LaunchFacts) -> None:
 
 
 def _print_bar(found: Shares) -> None:
-    say_pieces((letter, _STYLES[letter]) for letter in found.bar(_WIDTH))
-    table = Table()
+    from rich.table import Table
+    from rich.text import Text
+
+    bar = Text()
+    for letter in found.bar(_WIDTH):
+        bar.append(letter, style=_STYLES[letter])
+    console().print(bar)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for part in found.parts:
-        table.add((part.letter, _STYLES[part.letter]), part.name, f"{gib(part.size)} GiB")
+        table.add_row(
+            Text(part.letter, style=_STYLES[part.letter]), part.name, f"{gib(part.size)} GiB"
+        )
     show(table)
 
 

@@ -10,7 +10,6 @@ from hardware_db import Gpu, UnknownGpu, all_gpus, find_gpu
 from hardware_db.selection import SORTS, GpuSelection
 from planner.cli.console import print_json, say, show
 from planner.cli.format import gib
-from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson
 
 
@@ -70,11 +69,18 @@ def _named(name: str | None) -> list[Gpu]:
 
 
 def _list(found: list[Gpu]) -> None:
-    numbers = (Column(name, right=True) for name in ("usable GiB", "GB/s", "16-bit TFLOP/s"))
-    table = Table((Column("GPU", whole=True), *numbers, "cc", "missing"))
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("GPU", no_wrap=True)
+    table.add_column("usable GiB", justify="right")
+    table.add_column("GB/s", justify="right")
+    table.add_column("16-bit TFLOP/s", justify="right")
+    table.add_column("cc")
+    table.add_column("missing")
     for gpu in found:
         total, rate = gpu.memory.total_bytes, gpu.matmul("bf16") or gpu.matmul("fp16")
-        table.add(
+        table.add_row(
             gpu.slug,
             gib(total) if total is not None else "-",
             f"{gpu.bandwidth_gbs:.0f}" if gpu.bandwidth_gbs is not None else "-",
@@ -87,38 +93,44 @@ def _list(found: list[Gpu]) -> None:
 
 
 def _show(gpu: Gpu) -> None:
+    from rich.table import Table
+
     memory = gpu.memory
-    table = Table()
-    table.add("name", gpu.name)
-    table.add("slug", gpu.slug)
-    table.add("architecture", f"{gpu.architecture}, {_capability(gpu)}")
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column()
+    table.add_row("name", gpu.name)
+    table.add_row("slug", gpu.slug)
+    table.add_row("architecture", f"{gpu.architecture}, {_capability(gpu)}")
     if memory.total_bytes is not None:
         low, high = memory.total_low_bytes, memory.total_high_bytes
         band = f" [{gib(low)}-{gib(high)}]" if low and high and low != high else ""
         seen = f", {memory.observations} observations" if memory.observations else ""
-        table.add("memory vLLM sees", f"{gib(memory.total_bytes)} GiB{band} ({memory.basis}{seen})")
+        table.add_row(
+            "memory vLLM sees", f"{gib(memory.total_bytes)} GiB{band} ({memory.basis}{seen})"
+        )
     if memory.nvml_total_bytes is not None:
-        table.add(
+        table.add_row(
             "nvidia-smi total",
             f"{memory.nvml_total_bytes >> 20} MiB ({memory.nvml_basis})",
         )
     if gpu.bandwidth_gbs is not None:
-        table.add("bandwidth", f"{gpu.bandwidth_gbs:g} GB/s ({gpu.bandwidth_check})")
+        table.add_row("bandwidth", f"{gpu.bandwidth_gbs:g} GB/s ({gpu.bandwidth_check})")
     rates = [(d, gpu.matmul(d)) for d in ("bf16", "fp16", "fp8", "int8", "fp4")]
     dense = ", ".join(f"{dtype} {rate:g}" for dtype, rate in rates if rate is not None)
     if dense:
-        table.add("dense TFLOP/s", f"{dense} (as vLLM's kernels accumulate)")
+        table.add_row("dense TFLOP/s", f"{dense} (as vLLM's kernels accumulate)")
     if gpu.nvlink is not None and gpu.nvlink.gbs_bidirectional:
-        table.add("NVLink", f"{gpu.nvlink.gbs_bidirectional:g} GB/s both ways")
+        table.add_row("NVLink", f"{gpu.nvlink.gbs_bidirectional:g} GB/s both ways")
     if gpu.pcie is not None:
-        table.add("PCIe", str(gpu.pcie))
+        table.add_row("PCIe", str(gpu.pcie))
     missing = gpu.missing_facts()
     if missing:
-        table.add("not known", ", ".join(missing))
+        table.add_row("not known", ", ".join(missing))
     if gpu.note:
-        table.add("note", gpu.note)
-    table.add("confidence", gpu.confidence)
-    table.add("sources", "\n".join(gpu.sources))
+        table.add_row("note", gpu.note)
+    table.add_row("confidence", gpu.confidence)
+    table.add_row("sources", "\n".join(gpu.sources))
     show(table)
 
 

@@ -15,13 +15,13 @@ from model_cards.selection import SORTS, USES, ModelSelection
 from model_cards.sources import user_catalogue
 from model_cards.sources.bundled import entries, find_entry, open_bundled
 from model_cards.sources.local import looks_like_path
-from planner.cli.console import fail, print_json, say, show
+from planner.cli.console import fail, print_json, say, say_verbatim, show
 from planner.cli.format import gib, short_count
-from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson, Offline
 from planner.errors import PlanError
 
 _FULL: Final = "32bit"
+_NAME_WIDTH: Final = 46  # cells of a listing; four of five names are shorter
 
 
 def models(
@@ -133,18 +133,22 @@ def _print_json(cards: list[ModelCard]) -> None:
 
 
 def _list(cards: list[ModelCard], names: Mapping[int, str]) -> None:
-    """A table of cards; `names` are those of the user's own, by the card's identity."""
-    parameters, size = Column("params", right=True), Column("GiB", right=True)
-    table = Table((Column("model", at_most=46), parameters, "format", size, ""))
-    for card in cards:
-        table.add(
+    """A line a card; `names` are those of the user's own, by the card's identity.
+
+    Not by Rich's tables, which take a second for so many cells; no text here has wide letters.
+    """
+    say_verbatim(_line("model", "params", "format", "GiB", ""), style="bold")
+    lines = [
+        _line(
             names.get(id(card), card.model_id),
             short_count(card.parameters),
             _stored_as(card),
             gib(card.weight_bytes),
             ("" if card.exact else "~") + ("+" if id(card) in names else ""),
         )
-    show(table)
+        for card in cards
+    ]
+    say_verbatim("\n".join(lines))
     own = " + in your own catalogue." if names else ""
     say(
         f"\n{len(cards)} models. ~ estimated: its architecture or layout is not modelled module by "
@@ -152,33 +156,43 @@ def _list(cards: list[ModelCard], names: Mapping[int, str]) -> None:
     )
 
 
+def _line(model: str, parameters: str, stored: str, size: str, mark: str) -> str:
+    if len(model) > _NAME_WIDTH:  # on a line of its own
+        model = f"{model}\n{'':{_NAME_WIDTH}}"
+    return f"{model:{_NAME_WIDTH}}  {parameters:>6}  {stored:8}  {size:>7}  {mark}".rstrip()
+
+
 def _show(card: ModelCard, as_json: bool) -> None:
     if as_json:
         _print_json([card])
         return
-    table = Table()
-    table.add("model", card.model_id)
-    table.add("architecture", card.architecture)
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column()
+    table.add_row("model", card.model_id)
+    table.add_row("architecture", card.architecture)
     active = f", {short_count(card.active_parameters)} of them active" if card.is_moe else ""
-    table.add("parameters", f"{card.parameters:,}{active}")
-    table.add(
+    table.add_row("parameters", f"{card.parameters:,}{active}")
+    table.add_row(
         "weights", f"{gib(card.weight_bytes)} GiB as {_stored_as(card)} ({card.fidelity.value})"
     )
     if _stored_as(card) == _FULL:
-        table.add("", "vLLM serves them in bfloat16, half of that")
+        table.add_row("", "vLLM serves them in bfloat16, half of that")
     if card.checkpoint_bytes is not None:
-        table.add("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
-    table.add("layers", _layers(card))
+        table.add_row("checkpoint", f"{gib(card.checkpoint_bytes)} GiB on disk")
+    table.add_row("layers", _layers(card))
     unlimited = card.max_model_len == ANY_LENGTH
-    table.add("context", "unlimited" if unlimited else f"{card.max_model_len:,} tokens")
-    table.add("vocabulary", f"{card.vocab_size:,}{', tied embeddings' if card.tied else ''}")
+    table.add_row("context", "unlimited" if unlimited else f"{card.max_model_len:,} tokens")
+    table.add_row("vocabulary", f"{card.vocab_size:,}{', tied embeddings' if card.tied else ''}")
     if card.license:
-        table.add("licence", card.license)
-    table.add("described by", f"{card.origin.kind}: {card.origin.detail}")
+        table.add_row("licence", card.license)
+    table.add_row("described by", f"{card.origin.kind}: {card.origin.detail}")
     if card.origin.reconstructed:
-        table.add("", "config put together from published facts")
+        table.add_row("", "config put together from published facts")
     for note in card.notes:
-        table.add("note", note)
+        table.add_row("note", note)
     show(table)
 
 

@@ -11,7 +11,6 @@ from model_cards.sources.hub_cache import is_offline
 from model_cards.sources.search import Found, search_bundled, search_hub
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import short_count
-from planner.cli.layout import Column, Table
 from planner.cli.options import AsJson, Offline
 from planner.cli.status import Status
 from planner.errors import PlanError
@@ -60,12 +59,17 @@ def search(
 
 
 def _print(found: list[Found]) -> None:
-    parameters, downloads = Column("params", right=True), Column("downloads", right=True)
-    licence = Column("licence", at_most=14)
-    table = Table((Column("model", at_most=46), parameters, licence, downloads, ""))
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("model", max_width=46)
+    table.add_column("params", justify="right")
+    table.add_column("licence", max_width=14)
+    table.add_column("downloads", justify="right")
+    table.add_column("")
     for each in found:
         marks = [word for word, on in (("bundled", each.bundled), ("gated", each.gated)) if on]
-        table.add(
+        table.add_row(
             each.id,
             short_count(each.parameters) if each.parameters is not None else "-",
             each.license or "-",

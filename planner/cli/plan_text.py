@@ -9,7 +9,6 @@ from model_cards import ModelCard
 from planner.cli.budget import print_budget
 from planner.cli.console import say, say_verbatim, show
 from planner.cli.format import chance, tokens_band
-from planner.cli.layout import Table
 from planner.cli.speed_text import print_speed
 from planner.command.render import render_command
 from planner.diagnosis.of_plan import plan_findings
@@ -105,9 +104,11 @@ def print_plan(
     command = render_command(memory, settled.reasons)
     say_verbatim(command.shell())
     say()
-    table = Table()
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for flag in command.flags:
-        table.add(" ".join(flag.words), flag.reason)
+        table.add_row(" ".join(flag.words), flag.reason)
     show(table)
     if speculation is not None:
         from planner.cli.speculation_text import print_advice

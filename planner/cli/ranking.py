@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import rate_band, seconds, short_count
-from planner.cli.layout import Column, Table
 from planner.cli.plan_text import print_header, print_plan
 from planner.cli.status import Status
 from planner.recommendation.rank import Choice, Recommendation
@@ -39,18 +38,25 @@ def print_ranking(recommendation: Recommendation, as_json: bool) -> int:
 
 
 def _print_choices(recommendation: Recommendation) -> None:
-    numbers = ["quality", "GiB", "KV tok", "tok/s"]
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", justify="right")
+    table.add_column("model", max_width=33)
+    table.add_column("format")
+    table.add_column("quality", justify="right")
+    table.add_column("GiB", justify="right")
+    table.add_column("KV tok", justify="right")
+    table.add_column("tok/s", justify="right")
     aim = recommendation.requirements.aim
     counted = {Objective.THROUGHPUT: "total", Objective.CONTEXT: "context"}.get(aim)
     if counted is not None:
-        numbers.append(counted)
-    right = (Column(name, right=True) for name in numbers)
-    table = Table((Column(right=True), Column("model", at_most=33), "format", *right), gap=1)
+        table.add_column(counted, justify="right")
     tier = 0
     for choice in recommendation.choices:
         memory, speed = choice.settled.memory, choice.settled.speed
         estimated = "" if choice.card.exact else "~"
-        table.add(
+        table.add_row(
             str(choice.tier) if choice.tier != tier else "",
             choice.model_id,
             choice.card.format_kind + ("*" if choice.candidate.variant.quantization else ""),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hardware_db import Rig
 from planner.cli.console import say, say_item, show
 from planner.cli.format import rate_band, short_count
-from planner.cli.layout import Column, Table
 from planner.recommendation.explain import difference, explain
 from planner.recommendation.search import Candidate, Rejected, Search
 
@@ -53,13 +52,20 @@ def rejected_line(rejected: Rejected) -> str:
 
 
 def _print_candidates(pick: Candidate, others: list[Candidate]) -> None:
-    numbers = (Column(name, right=True) for name in ("loss", "KV tok", "tok/s"))
-    table = Table((Column("checkpoint", at_most=40), "format", "layout", *numbers), gap=1)
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("checkpoint", max_width=40)
+    table.add_column("format")
+    table.add_column("layout")
+    table.add_column("loss", justify="right")
+    table.add_column("KV tok", justify="right")
+    table.add_column("tok/s", justify="right")
     ranked = sorted(others, key=lambda one: (one.variant.loss.points, -one.pace))
     for one in (pick, *ranked[:_MOST_ROWS]):
         settled, variant = one.settled, one.variant
         online = "*" if variant.quantization else ""
-        table.add(
+        table.add_row(
             variant.model_id,
             f"{variant.weight_format}{online}",
             str(settled.layout),

@@ -8,7 +8,6 @@ from typing import Final
 
 from planner.cli.console import say, say_item, say_verbatim, show
 from planner.cli.format import gib, short_count
-from planner.cli.layout import Column, Table
 from planner.engine_config import SpeculativeConfig
 from planner.quantity import Basis, Quantity
 from planner.speed.speculation_choice import SpeculationChoice
@@ -80,12 +79,16 @@ def _about(option: SpeculativeOption) -> str:
 
 
 def _print_table(choice: SpeculationChoice) -> None:
-    headings = ("GiB", "KV tok", "accepted", "k", *(f"x{b}" for b in BATCHES), "even")
-    table = Table(("method", *(Column(each, right=True) for each in headings)), gap=1)
-    table.add("none", "0.00", short_count(choice.plain.kv_tokens.value),
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method")
+    for heading in ("GiB", "KV tok", "accepted", "k", *(f"x{b}" for b in BATCHES), "even"):
+        table.add_column(heading, justify="right")
+    table.add_row("none", "0.00", short_count(choice.plain.kv_tokens.value),
                   *[""] * 2, *["1.00"] * len(BATCHES), "")  # fmt: skip
     for option in choice.options:
-        table.add(*_row(option), style="dim" if option.problem else None)
+        table.add_row(*_row(option), style="dim" if option.problem else None)
     show(table)
 
 

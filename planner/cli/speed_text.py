@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from planner.cli.console import say, say_item, show
 from planner.cli.format import chance, rate_band, seconds
-from planner.cli.layout import Column, Table
 from planner.memory.plan import MemoryPlan
 from planner.quantity import Quantity
 from planner.speed.capacity import Aims, Capacity, Cost, Serving, plan_serving
@@ -68,11 +67,15 @@ def _span(time: Quantity) -> str:
 
 
 def _print_loads(capacity: Capacity) -> None:
-    at_once = Column("at once", right=True)
-    table = Table((at_once, "tok/s for each", "tok/s in total", "first token"), gap=3)
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("at once", justify="right")
+    for name in ("tok/s for each", "tok/s in total", "first token"):
+        table.add_column(name)
     for load in capacity.loads:
         ttft = load.ttft_loaded
-        table.add(
+        table.add_row(
             f"{load.workload.concurrency}",
             rate_band(load.per_user),
             rate_band(load.total),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from planner.cli.console import fail, print_json, say, say_item, say_verbatim, show
 from planner.cli.format import gib, seconds
-from planner.cli.layout import Column, Table
 from planner.cli.status import Status
 
 if TYPE_CHECKING:
@@ -121,13 +120,16 @@ def print_run(run: Validation) -> None:
 
 
 def _print_terms(run: Validation) -> None:
+    from rich.table import Table
+
     from planner.launch.markdown import row
 
-    plan, measured = Column("plan", right=True), Column("measured", right=True)
-    difference = Column("difference", right=True)
-    table = Table(("", plan, "band", measured, difference, "inside"))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("", "plan", "band", "measured", "difference", "inside"):
+        right = heading in ("plan", "measured", "difference")
+        table.add_column(heading, justify="right" if right else "left")
     for term in run.terms:
-        table.add(*row(term), style=None if term.inside else "red")
+        table.add_row(*row(term), style=None if term.inside else "red")
     show(table)
     say()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from model_cards import ModelCard
 from planner.cli.console import fail, print_json, say, show
 from planner.cli.format import gib, rate_band, short_count
-from planner.cli.layout import Column, Table
 from planner.cli.status import Status
 from planner.engine.releases import Release
 from planner.recommendation.requirements import Requirements
@@ -60,13 +59,19 @@ def print_rigs_for(
 
 
 def _print_table(choices: list[RigChoice]) -> None:
-    widths = {"$/h": 5, "GiB each": 8, "KV tokens": 9, "full": 5, "tok/s": 12}
-    numbers = (Column(name, right=True, at_least=width) for name, width in widths.items())
-    table = Table((Column("rig", at_least=22), *numbers))
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("rig", min_width=22)
+    table.add_column("$/h", justify="right", min_width=5)
+    table.add_column("GiB each", justify="right", min_width=8)
+    table.add_column("KV tokens", justify="right", min_width=9)
+    table.add_column("full", justify="right", min_width=5)
+    table.add_column("tok/s", justify="right", min_width=12)
     for choice in choices:
         memory, speed = choice.settled.memory, choice.settled.speed
         price = choice.usd_per_hour
-        table.add(
+        table.add_row(
             choice.spec,
             f"{price:.2f}" if price is not None else "-",
             gib(memory.device_total.value),

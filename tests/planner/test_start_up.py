@@ -13,7 +13,7 @@ from program import EXECUTABLE, environment
 
 HEAVY = {
     "numpy", "pydantic", "textual", "huggingface_hub", "pynvml", "torch", "transformers", "httpx2",
-    "matplotlib", "plotext", "rich",
+    "matplotlib", "plotext",
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_what_is_answered_before_anything_is_imported(arguments: list[str]) -> N
     )
     loaded = modules_after(code)
     assert "planner.cli" in loaded
-    unwanted = (HEAVY - {"huggingface_hub"}) | {"typer", "yaml", "planner.cli.app"}
+    unwanted = (HEAVY - {"huggingface_hub"}) | {"typer", "rich", "yaml", "planner.cli.app"}
     assert not loaded & unwanted
 
 
