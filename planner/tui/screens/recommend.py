@@ -163,7 +163,8 @@ class RecommendScreen(Screen[Settings | None]):
         self._rows = ordered(choices, column, backwards=self._backwards)
         table.clear(columns=True)
         for index, each in enumerate(shown):
-            arrow = " ↓" if index == self._sorted_by else ""
+            falls = each.largest_first != self._backwards
+            arrow = "" if index != self._sorted_by else " ↓" if falls else " ↑"
             table.add_column(_cell(each, f"{each.name}{arrow}"), key=each.name)
         tier = 0
         for choice in self._rows:

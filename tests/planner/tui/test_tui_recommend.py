@@ -75,10 +75,27 @@ def test_every_column_sorts_and_what_has_no_value_comes_last() -> None:
         await driver.press("o", "o")
         names = [row[1].lower() for row in rows(driver)]
         assert names == sorted(names)
+        table: DataTable[object] = driver.app.screen.query_one(DataTable)
+        assert str(table.ordered_columns[1].label) == "model ↑"
         await driver.press("O")
         assert [row[1].lower() for row in rows(driver)] == sorted(names, reverse=True)
-        table: DataTable[object] = driver.app.screen.query_one(DataTable)
         assert str(table.ordered_columns[1].label) == "model ↓"
+
+    drive(script, size=(200, 60))
+
+
+def test_a_click_on_a_heading_sorts_by_it_and_another_turns_it_round() -> None:
+    async def script(driver: Driver) -> None:
+        await driver.press("r")
+        table: DataTable[object] = driver.app.screen.query_one(DataTable)
+        ranked = [row[1].lower() for row in rows(driver)]
+        beside = table.ordered_columns[0].get_render_width(table) + 2
+        for arrow, backwards in (("↑", False), ("↓", True)):
+            await driver.pilot.click(table, offset=(beside, 0))
+            await driver.rest()
+            names = [row[1].lower() for row in rows(driver)]
+            assert names == sorted(ranked, reverse=backwards)
+            assert str(table.ordered_columns[1].label) == f"model {arrow}"
 
     drive(script, size=(200, 60))
 
