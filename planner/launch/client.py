@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 HOST = "127.0.0.1"
+_MOST_BYTES = 64 * 2**20  # of an answer; metrics of a busy server take some hundred thousand
 
 
 class ServerError(Exception):
@@ -50,9 +51,12 @@ class Client(Struct, frozen=True):
         """The body of a GET."""
         with closing(self._open(path, None)) as answer:
             try:
-                return str(answer.read().decode("utf-8", "replace"))
+                body = answer.read(_MOST_BYTES + 1)
             except (OSError, HTTPException) as error:
                 raise self._failed(path, error) from None
+        if len(body) > _MOST_BYTES:
+            raise ServerError(f"{path}: the answer is larger than {_MOST_BYTES >> 20} MiB")
+        return str(body.decode("utf-8", "replace"))
 
     def json(self, path: str) -> Any:
         """The body of a GET as JSON."""

@@ -448,11 +448,12 @@ def _non_torch(
         process = constant("cpu_process_gib", release).times(GIB)
         return taught.correct(Term.CPU_PROCESS, "", process, gpu, release)
     name, ranks = non_torch_name(rig, device, config.given), config.given.tensor_parallel_size
-    after = constant(name, release, gpu).times(GIB)
-    after = after + Quantity.exact(fused_all_reduce_bytes(card, config, device, release))
+    fitted = constant(name, release, gpu)
+    fused = Quantity.exact(fused_all_reduce_bytes(card, config, device, release))
+    after = replace(fitted.times(GIB) + fused, source=fitted.source)
     after = taught.correct(Term.OUTSIDE_TORCH, name, after, gpu, release)
     if release.fact("context_inside_utilization"):
-        after = after + context(release, ranks, gpu)
+        after = replace(after + context(release, ranks, gpu), source=after.source)
     return after
 
 

@@ -202,7 +202,7 @@ def _length_reason(card: ModelCard, requirements: Requirements, context: int) ->
         return "the context asked for"
     if context == card.max_model_len:
         return "all the model has"
-    limit = "no limit" if card.max_model_len == ANY_LENGTH else f"up to {card.max_model_len}"
+    limit = "no limit" if card.max_model_len == ANY_LENGTH else f"up to {card.max_model_len:,}"
     return f"enough for {requirements.use_case}; the model has {limit}"
 
 

@@ -14,7 +14,7 @@ from planner.plan_file import read_plan, write_plan
 from planner.settings import Settings
 
 _NAME: Final = "session.yaml"
-_ASIDE: Final = "session.unreadable.yaml"
+_ASIDE: Final = "session.unreadable"
 
 
 def session_file() -> Path:
@@ -33,7 +33,7 @@ def keep(settings: Settings) -> None:
 def restore() -> tuple[Settings | None, str]:
     """The settings of the last session, if there are any, and a line on what became of them.
 
-    A file that cannot be read is set aside, so that it is in nobody's way.
+    A file that cannot be read is set aside, so that it is in nobody's way, and over no other.
     """
     path = session_file()
     try:
@@ -41,7 +41,10 @@ def restore() -> tuple[Settings | None, str]:
             return None, ""
         return read_plan(path), ""
     except (PlanError, OSError):
-        aside = path.with_name(_ASIDE)
-        with suppress(OSError):
+        names = (f"{_ASIDE}{f'-{n}' if n > 1 else ''}.yaml" for n in range(1, 1000))
+        aside = next((a for name in names if not (a := path.with_name(name)).exists()), path)
+        try:
             os.replace(path, aside)
+        except OSError:
+            return None, f"the last session could not be read: {path}"
         return None, f"the last session could not be read; its file is now {aside}"
