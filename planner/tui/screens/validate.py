@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Enum
 from itertools import islice
 from time import monotonic
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual import work
@@ -35,6 +36,7 @@ from planner.tui.widgets.verified import SIGNS, VerifiedCard, summary
 
 _EVERY: Final = 0.2  # seconds from one look at a running launch to the next
 _MOST_PAST: Final = 200
+_PAST_COLUMNS: Final = ("when (UTC)", "outcome", "model", "vLLM", "hardware")
 _MOST_LINES: Final = 5000
 _STYLES: Final = {each.value: style for each, (_, _, style) in ANSWERS.items()}
 _LAST_SECONDS: Final = 25.0  # for a server to end when the program does
@@ -59,6 +61,7 @@ class ValidateScreen(Screen[None]):
             "escape": "stop what runs, nothing of the server is left; else back to the plan",
             "l": "show or hide the server's log",
             "↑ ↓ enter": "show a past validation",
+            "o": "order them by the next column; a click on a heading orders by it",
         }
     }
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,6 +69,7 @@ class ValidateScreen(Screen[None]):
         Binding("escape", "stop", "stop", tooltip="Stop what runs"),
         Binding("escape", "leave", "back", tooltip="Back to the plan"),
         Binding("l", "log", "log", tooltip="Show or hide the log"),
+        Binding("o", "sort", "order", show=False),
     ]
 
     def __init__(self, command: str, model: str, gpu: str) -> None:
@@ -77,6 +81,8 @@ class ValidateScreen(Screen[None]):
         self._began = 0.0
         self._reached = ""
         self._past: list[PastRun] = []
+        self._sorted_by = 0  # a column of them
+        self._backwards = True  # the latest first
 
     def compose(self) -> ComposeResult:
         """Title, state, what is run, how far it is, its log, the outcome, what was before."""
@@ -249,14 +255,33 @@ class ValidateScreen(Screen[None]):
     @work(group="past", exclusive=True)
     async def _look_back(self) -> None:
         self._past = await in_background(lambda: list(islice(past_runs(), _MOST_PAST)))
-        table: DataTable[Text] = self.query_one("#past", DataTable)
-        table.clear(columns=True)
-        for name in ("when (UTC)", "outcome", "model", "vLLM", "hardware"):
-            table.add_column(name)
-        table.add_rows(_cells(self._past))
+        self._fill()
         self.set_class(bool(self._past), "-with-past")
         if self._past and self._state is not State.RUNNING:
-            table.focus()
+            self.query_one("#past").focus()
+
+    def _fill(self) -> None:
+        """Past runs in their order."""
+        column = self._sorted_by
+        self._past.sort(key=lambda run: _keys(run)[column], reverse=self._backwards)
+        table: DataTable[Text] = self.query_one("#past", DataTable)
+        table.clear(columns=True)
+        for name in _PAST_COLUMNS:
+            table.add_column(name)
+        table.add_rows(_cells(self._past))
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column; once more turns it round."""
+        again = self._sorted_by == event.column_index
+        self._backwards = again and not self._backwards
+        self._sorted_by = event.column_index
+        self._fill()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._sorted_by = (self._sorted_by + 1) % len(_PAST_COLUMNS)
+        self._backwards = self._sorted_by == 0
+        self._fill()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Show a past run in place of this one's outcome."""
@@ -290,6 +315,14 @@ class ValidateScreen(Screen[None]):
         paint(line, answer)
         style = _STYLES.get(answer or "", "")
         line.update(Content.assemble((f"{sign} {words}", f"bold {style}"), f"  {plain(text)}"))
+
+
+def _keys(run: PastRun) -> tuple[Any, ...]:
+    """What past runs are sorted by, for each column."""
+    report = run.report
+    model = report.model.id.rstrip("/").rpartition("/")[2].lower()
+    release = [int(number) for number in re.findall(r"\d+", report.vllm)]
+    return report.began, report.verdict, model, release, report.rig.spec
 
 
 def _cells(past: Iterable[PastRun]) -> list[list[Text]]:

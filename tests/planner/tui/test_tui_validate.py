@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from program import Vplan
+from test_tui_pictures import report
 from test_validate import CACHE, Fake
 from textual.events import Paste
 from textual.widgets import DataTable, RichLog
 from tui_driver import SMALL, Driver, drive, screen_text
 
 from planner import EngineConfig
+from planner.launch.history import PastRun
 from planner.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake's processes need /proc")
@@ -163,3 +165,31 @@ def test_what_cannot_be_run_here_is_said_and_nothing_is_started(fake: Fake) -> N
     fake.monkeypatch.setenv("PATH", str(fake.root))
     drive(nowhere, on_fake(fake))
     assert not fake.started
+
+
+def test_past_validations_are_sorted_by_a_key_and_by_their_headings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = report("inside")
+    past = [
+        PastRun(Path(day), made.model_copy(update={"began": f"2026-04-{day}T12:00", "vllm": vllm}))
+        for day, vllm in (("09", "0.9.0"), ("08", "0.33.0"), ("07", "0.10.1rc1"))
+    ]
+    monkeypatch.setattr("planner.tui.screens.validate.past_runs", lambda: iter(past))
+
+    async def script(driver: Driver) -> None:
+        await driver.press("x")
+        table: DataTable[object] = driver.app.screen.query_one(DataTable)
+
+        def releases() -> list[str]:
+            return [str(table.get_row_at(row)[3]) for row in range(table.row_count)]
+
+        assert releases() == ["0.9.0", "0.33.0", "0.10.1rc1"]
+        await driver.press("o", "o", "o")
+        assert releases() == ["0.9.0", "0.10.1rc1", "0.33.0"]
+        for first in ("2026-04-07", "2026-04-09"):
+            await driver.pilot.click(table, offset=(4, 1))
+            await driver.rest()
+            assert str(table.get_row_at(0)[0]).startswith(first)
+
+    drive(script)
