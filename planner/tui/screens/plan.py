@@ -213,20 +213,23 @@ class PlanScreen(Screen[None]):
 
     @work(exclusive=True, group="slow")
     async def _look_further(self, outcome: Outcome) -> None:
-        """Look for remedies, answer the panels that take longer, keep the session."""
+        """Look for remedies, answer the panels that take longer, keep the session.
+
+        The screen may be taken apart while an answer is waited for.
+        """
+        verdict, results = self.query_one(VerdictPanel), self.query_one(Results)
         if self.remedies is None:
             found = self.remedies = await in_background(lambda: mend(outcome))
-            if outcome.can_be_mended:
-                change = found[0].change if found else None
-                self.query_one(VerdictPanel).show_remedy(outcome, change)
-        results = self.query_one(Results)
+            if outcome.can_be_mended and verdict.is_attached:
+                verdict.show_remedy(outcome, found[0].change if found else None)
         for study in results.studies(outcome):
+            why_none, answer = "", None
             try:
                 answer = await in_background(partial(study.ask, outcome))
             except PlanError as error:
-                study.tell(outcome, None, str(error))
-            else:
-                study.tell(outcome, answer)
+                why_none = str(error)
+            if study.is_attached:
+                study.tell(outcome, answer, why_none)
         results.answered()
         await in_background(lambda: keep(outcome.settings))
 
