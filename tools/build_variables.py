@@ -34,7 +34,8 @@ NUMBERS = {
     "int": "int", "maybe_convert_int": "int", "maybe_convert_bool": "int",
     "float": "float",
 }  # fmt: skip
-FUNCTIONS = {"get_vllm_port": "int"}  # readers of one variable that are written apart
+# Readers of one variable that are written apart.
+FUNCTIONS = {"get_vllm_port": "int", "disable_compile_cache": "int"}
 CHOICES = ("env_with_choices", "env_list_with_choices", "env_set_with_choices")
 
 

@@ -91,7 +91,7 @@ def test_older_releases_read_a_variable_where_they_need_it() -> None:
         ("VLLM_KV_CACHE_LAYOUT=nhd", "0.10.2", None),
         ("VLLM_KV_CACHE_LAYOUT=nhd", "0.11.0", Severity.WARNING),
         ("VLLM_DISABLE_COMPILE_CACHE=true", "0.11.0", Severity.WARNING),
-        ("VLLM_DISABLE_COMPILE_CACHE=true", "0.32.0", None),
+        ("VLLM_DISABLE_COMPILE_CACHE=true", "0.32.0", Severity.ERROR),
     ],
 )
 def test_what_older_releases_make_of_a_value(
