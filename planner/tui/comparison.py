@@ -15,7 +15,7 @@ from planner.comparison import Row as Compared
 from planner.quantity import Quantity
 from planner.tui.show import DIM, plain, shorten
 
-_GAP: Final = 3  # columns between two sides
+_WIDEST_GAP: Final = 3  # columns between two sides
 _BAND: Final = re.compile(r"\[[^\]]*\] ?")
 
 
@@ -61,11 +61,16 @@ def comparison(names: Sequence[str], compared: Sequence[Comparison], width: int)
     settings = list(dict.fromkeys(each.setting for one in compared for each in one.differences))
     labels = max(len(text) for text in (*(name for name, _ in rows), *settings)) + 2
     sides = _sides(names, compared, rows)
-    room = width - labels - _GAP * (len(sides) - 1)
-    if sum(side.width() for side in sides) > room:
+    gaps, room = len(sides) - 1, width - labels
+    if sum(side.width() for side in sides) + gaps * _WIDEST_GAP > room:
         sides = [side.without_bands() for side in sides]
-    spare = max(0, room - sum(side.width() for side in sides)) // len(sides)
-    widths = [side.width() + min(spare, max(0, len(side.name) - side.width())) for side in sides]
+    room -= sum(side.width() for side in sides)
+    gap = max(1, min(_WIDEST_GAP, room // gaps))
+    spare = max(0, room - gaps * gap) // len(sides)
+    widths = [
+        side.width() + min(spare, max(0, len(side.name) - side.width())) + gap for side in sides
+    ]
+    widths[-1] -= gap  # nothing stands behind the last
     heading = _line("", labels, [(s.name, "bold") for s in sides], widths)
     numbers = [heading]
     for at, (name, _) in enumerate(rows):
@@ -121,7 +126,7 @@ def _numbers(
         number, rest, differs = side.widths()
         parts += [(f"{cell.number:>{number}} ", "bold"), (f"{cell.rest:<{rest}}", "")]
         parts.append((f" {cell.differs:<{differs}}" if differs else "", "italic"))
-        parts.append((" " * (width - side.width() + _GAP), ""))
+        parts.append((" " * (width - side.width()), ""))
     return Content.assemble(*parts)
 
 
@@ -129,7 +134,7 @@ def _line(
     name: str, labels: int, values: Sequence[tuple[str, str]], widths: Sequence[int]
 ) -> Content:
     cells = [
-        (f"{shorten(plain(text), width):<{width + _GAP}}", style)
+        (f"{shorten(plain(text), width - 1):<{width}}", style)
         for (text, style), width in zip(values, widths, strict=True)
     ]
     return Content.assemble((f"{plain(name):<{labels}}", DIM), *cells)
