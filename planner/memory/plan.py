@@ -199,6 +199,7 @@ def plan_memory(
         start,
         resolved,
         state_blocks=state_blocks_of_batch(card, resolved, release),
+        where="on this machine" if device.platform is Platform.CPU else "on each GPU",
     )
     return MemoryPlan(
         card=card,

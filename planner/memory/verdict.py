@@ -93,11 +93,13 @@ def judge(
     config: ResolvedConfig,
     *,
     state_blocks: int = 0,
+    where: str,
 ) -> Verdict:
     """The verdict on a budget.
 
     `broken` are the rules it breaks, `pools` the bytes left for the KV cache on each stage's rank,
-    `state_blocks` the blocks that recurrent layers need for a full batch of requests.
+    `state_blocks` the blocks that recurrent layers need for a full batch of requests, `where` the
+    memory that it all has to fit into.
     """
     if broken:
         return Verdict(Answer.NO, broken[0], 1.0)
@@ -128,20 +130,20 @@ def judge(
         )
     else:
         kind = RefusalKind.KV_ROOM
-        reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv)
+        reason = _kv_reason(min(pools, key=lambda pool: pool.value), need, kv, where)
     return Verdict(answer, Refusal(kind, reason), refusal)
 
 
-def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan) -> str:
+def _kv_reason(pool: Quantity, need: int, kv: KVCachePlan, where: str) -> str:
     if not kv.groups:
-        return f"weights and activations are {-pool.value / GIB:.2f} GiB too large for each GPU"
+        return f"weights and activations are {-pool.value / GIB:.2f} GiB too large {where}"
     if pool.value <= 0:
         return (
             f"weights and activations leave no memory for the KV cache: "
-            f"{-pool.value / GIB:.2f} GiB too much on each GPU"
+            f"{-pool.value / GIB:.2f} GiB too much {where}"
         )
     left = f"{pool.value / GIB:.2f} GiB are left"
     return (
-        f"one request of {kv.max_model_len:,} tokens needs {need / GIB:.2f} GiB of KV cache on "
-        f"each GPU; {left if pool.value < need else f'about {left}, perhaps less'}"
+        f"one request of {kv.max_model_len:,} tokens needs {need / GIB:.2f} GiB of KV cache "
+        f"{where}; {left if pool.value < need else f'about {left}, perhaps less'}"
     )

@@ -35,6 +35,12 @@ def test_blocks_that_the_kernels_cannot_take_are_refused() -> None:
     assert "CPU_ATTN" in refusal.reason
 
 
+def test_what_does_not_fit_is_said_of_the_machine() -> None:
+    """61 GiB of weights; there is no GPU to speak of."""
+    starts = plan("Qwen/Qwen3-32B", "cpu:32GiB", RELEASE, max_model_len=8192).starts
+    assert starts.reason.endswith(" GiB too much on this machine")
+
+
 def test_latent_attention_without_tiles_takes_whole_prompts() -> None:
     settings = {"max_model_len": 8192, "max_num_batched_tokens": 512, "block_size": 64}
     reference = plan(LATENT, PLAIN, RELEASE, **settings)
