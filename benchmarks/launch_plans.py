@@ -14,7 +14,7 @@ from hardware_db import Rig, find_rig
 from hardware_db.errors import HardwareError
 from model_cards.card import ModelCard
 from model_cards.errors import CardError
-from planner import EngineConfig, MemoryPlan, plan_memory
+from planner import MemoryPlan, plan_memory
 from planner.errors import PlanError
 from planner.memory.plan import Refused
 from planner.quantity import Quantity
@@ -96,7 +96,16 @@ def plans_of(launch: Launch) -> list[MemoryPlan]:
     plans = []
     for release in launch.releases:
         try:
-            plans.append(_plan(card, rig, launch.settings, release, launch.offline))
+            plans.append(
+                plan_memory(
+                    card,
+                    rig,
+                    launch.settings,
+                    vllm=release,
+                    offline=launch.offline,
+                    environ=dict(launch.environ),
+                )
+            )
         except Refused as error:
             if launch.stated:
                 raise NotPlanned(f"refused: {error}") from error
@@ -127,12 +136,6 @@ def parts_of(launch: Launch) -> tuple[ModelCard, Rig]:
 @cache
 def _rig(text: str) -> Rig:
     return find_rig(text)
-
-
-def _plan(
-    card: ModelCard, rig: Rig, settings: EngineConfig, release: str, offline: bool
-) -> MemoryPlan:
-    return plan_memory(card, rig, settings, vllm=release, offline=offline)
 
 
 def answer_of(plan: MemoryPlan) -> Predicted:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from planner import EngineConfig
+from planner.engine.images import variables_set_by
 from planner.engine.releases import release_key
 from planner.engine_config import SpeculativeConfig
 from planner.quantity import Quantity
@@ -75,11 +76,13 @@ class Launch(Struct, frozen=True):
     consistent: bool
     fork: bool
     releases: tuple[str, ...]  # one if the row states it
+    dated: bool  # whether the source tells when it was, where it names no release
     rig: str | None  # None: the card is not known
     gpu_kind: str
     model: str
     settings: EngineConfig
     offline: bool
+    environ: tuple[tuple[str, str], ...]  # variables that the server was started with
     batch_seen: bool  # whether `max_num_seqs` was seen, or said to be the default
     beside: tuple[EngineConfig, ...]  # other settings that it may have had
     problem: str | None  # why it cannot be planned as it was run
@@ -117,7 +120,7 @@ def read_launches(path: Path) -> Iterator[Launch]:
             stated.setdefault(launch.source_group, set()).add(launch.releases[0])
     for launch in launches:
         known = stated.get(launch.source_group)
-        if not launch.stated and known:  # as the rest of its source
+        if not launch.stated and known and not launch.dated:  # as the rest of its source
             yield replace(launch, releases=tuple(sorted(known, key=release_key)))
         else:
             yield launch
@@ -169,13 +172,18 @@ def launch_of(row: dict[str, Any]) -> Launch:
         tier=row["tier"],
         consistent=row.get("consistent") is not False,
         fork=bool(row.get("engine_fork")),
-        releases=_releases(row.get("vllm_version"), row["source"], old=old),
+        releases=tuple(row.get("releases", ()))
+        or _releases(row.get("vllm_version"), row["source"], old=old),
+        dated="releases" in row,
         rig=rig and _many(rig, row),
         gpu_kind=row.get("gpu_kind") or "?",
         model=row["model"],
         settings=settings,
         offline="Unsloth" in flags,
-        batch_seen=seqs is not None or "defaults otherwise" in flags,
+        environ=_environ(row, old=old),
+        batch_seen=seqs is not None
+        or "defaults otherwise" in flags
+        or row.get("all_options_seen", False),
         beside=tuple(replace(settings, **other) for other in row.get("beside", ())),
         problem=problem,
         weights=row.get("weights_gib"),
@@ -190,6 +198,14 @@ def launch_of(row: dict[str, Any]) -> Launch:
         started=row["outcome"] == "ok",
         outcome=row["outcome"],
     )
+
+
+def _environ(row: dict[str, Any], *, old: bool) -> tuple[tuple[str, str], ...]:
+    """What its image sets. The V0 engine never left sampling to FlashInfer unasked."""
+    found = variables_set_by(row["image"]) if "image" in row else {}
+    if old:
+        found["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
+    return tuple(found.items())
 
 
 def _releases(text: str | None, source: str, *, old: bool) -> tuple[str, ...]:

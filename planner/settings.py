@@ -14,6 +14,7 @@ from planner.workload import Workload, use_case_workload
 PLANNED_VARIABLES: Final = (
     "VLLM_CPU_KVCACHE_SPACE",
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+    "VLLM_USE_FLASHINFER_SAMPLER",
     "VLLM_USE_V2_MODEL_RUNNER",
 )
 

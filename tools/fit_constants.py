@@ -63,6 +63,10 @@ class Implied(Struct, frozen=True):
 
 
 _LOGITS = "logits in 16 bits; in fp32, masked, as probabilities, divided by noise"
+_UNSORTED = (
+    "logits in 16 bits; in fp32, masked, as probabilities (top_k_top_p_sampling_from_logits of "
+    "FlashInfer)"
+)
 _COPIES = (
     "residual before and after attention; with what attention hands on, three as wide as the "
     "hidden size on one GPU: 2.07 and 2.99 GiB of Llama-3.1-8B at 20,000 and 29,000 tokens"
@@ -86,6 +90,7 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
         Range("0.17.0", 14.0, 0.1, _LOGITS, "activation"),
         Range("0.20.0", None, 0.15, _LOGITS, "activation"),
     ),
+    "sampler_bytes_per_logit_flashinfer": (Range("0.8.5", 14.0, 0.1, _UNSORTED),),
     "sampler_bytes_per_logit_v2": (
         Range("0.8.5", 2.0, 0.5, "16-bit logits only: Model Runner V2 profiles a greedy sampler"),
         Range("0.33.0", 14.0, 0.3, f"{_LOGITS}: it profiles all sampling parameters"),
@@ -191,7 +196,12 @@ def implied(launches: Iterable[Launch]) -> list[Implied]:
     found: list[Implied] = []
     base = priors()
     for launch in launches:
-        if not launch.stated or launch.fork or not launch.consistent or launch.tier == "C":
+        if (
+            not (launch.stated or launch.dated)
+            or launch.fork
+            or not launch.consistent
+            or launch.tier == "C"
+        ):
             continue
         try:
             found += _implied_by(launch, base)
@@ -203,7 +213,9 @@ def implied(launches: Iterable[Launch]) -> list[Implied]:
 def _implied_by(launch: Launch, base: Table) -> list[Implied]:
     found = []
     for name, ranges in RANGES.items():
-        taken = _range_of(ranges, launch.releases[0])
+        taken, *others = {_range_of(ranges, release) for release in launch.releases}
+        if others:
+            continue  # it does not say which value it shows
         figure = taken.figure
         if figure is None or getattr(launch, figure) is None:
             continue

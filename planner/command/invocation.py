@@ -35,11 +35,12 @@ IMAGE: Final = re.compile(r"(?:.*/)?vllm[\w.-]*(?::v?(\d+(?:\.\d+)+)?[\w.-]*)?(?
 
 
 class Invocation(Struct, frozen=True):
-    """A start of vLLM: its environment, its arguments, and the release that an image names."""
+    """A start of vLLM: its environment, its arguments, its image and the release that names."""
 
     arguments: tuple[str, ...]
     environ: tuple[tuple[str, str], ...] = ()
     release: str | None = None
+    image: str | None = None
     random_benchmark: bool = False  # `vllm bench serve` with random tokens stands beside it
 
     @property
@@ -81,7 +82,7 @@ def read_invocation(words: Sequence[str]) -> Invocation:
                 return replace(found, random_benchmark=random)
         arguments = _arguments(rest)
         if arguments is not None:
-            return Invocation(tuple(arguments), tuple(environ.items()), None, random)
+            return Invocation(tuple(arguments), tuple(environ.items()), random_benchmark=random)
     raise PlanError("no vLLM command found; it looks like: vllm serve MODEL --option value ...")
 
 
@@ -171,4 +172,5 @@ def _in_container(command: list[str], environ: dict[str, str]) -> Invocation | N
         tuple(served if served is not None else rest),
         tuple(inside.items()),
         image[1] if image is not None else None,
+        command[at],
     )

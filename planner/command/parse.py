@@ -14,6 +14,7 @@ from planner.command.invocation import read_invocation, split_text
 from planner.command.lint import lint
 from planner.command.synthetic import is_synthetic, synthetic_rates
 from planner.command.values import human_readable
+from planner.engine.images import variables_set_by
 from planner.engine.options import has_speculative_method, is_mtp_method
 from planner.engine.releases import Release, find_release
 from planner.engine.replacements import dropped_method
@@ -65,6 +66,12 @@ class ServeCommand(Struct, frozen=True):
     graph_sizes: tuple[int, ...] = ()  # batch sizes that CUDA graphs are asked for
     random_benchmark: bool = False  # random tokens are to be sent to it
     synthetic: tuple[float, ...] | None = None  # rates at which drafts are accepted, whatever
+    image: str | None = None  # that a container is made of
+
+    @property
+    def server_environ(self) -> dict[str, str]:
+        """The variables that the server finds: those given, on top of the image's."""
+        return (variables_set_by(self.image) if self.image else {}) | dict(self.environ)
 
 
 def read_command(words: Sequence[str], release: str | None = None) -> ServeCommand:
@@ -98,6 +105,7 @@ def read_command(words: Sequence[str], release: str | None = None) -> ServeComma
         _graph_sizes(settings),
         invocation.random_benchmark and not is_synthetic(settings.get("speculative_config")),
         synthetic,
+        invocation.image,
     )
 
 

@@ -44,9 +44,13 @@ class Check(Struct, frozen=True):
     @property
     def chance_of_refusal(self) -> float:
         """Probability that vLLM refuses."""
-        if self.memory is None or any(f.severity is Severity.ERROR for f in self.findings):
+        if self.memory is None:
             return 1.0
-        return self.memory.starts.chance_of_refusal
+        starts = self.memory.starts
+        counted = starts.refusal.kind.value if starts.refusal is not None else None
+        if any(f.severity is Severity.ERROR and f.code != counted for f in self.findings):
+            return 1.0
+        return starts.chance_of_refusal
 
 
 def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> Check:
@@ -67,7 +71,7 @@ def check_command(command: ServeCommand, rig: Rig, *, offline: bool = False) -> 
             )
         )
         return Check(command, card, config, rig, None, tuple(found), ())
-    environ = dict(command.environ)
+    environ = command.server_environ
     try:
         memory = plan_memory(card, rig, config, draft=draft, environ=environ, vllm=command.release)
     except Refused as error:

@@ -26,6 +26,7 @@ from planner.engine.lora import LoraSlots, lora_slots
 from planner.engine.model_runner import model_runner
 from planner.engine.pooling import is_pooled
 from planner.engine.releases import Release
+from planner.engine.sampler import Sampler, sampler
 from planner.engine.speculative import Speculation, speculation
 from planner.engine_config import AUTO_LENGTH, EngineConfig
 
@@ -62,6 +63,7 @@ class ResolvedConfig(Struct, frozen=True):
     encoder_tokens: int = 0  # that cross-attention holds for a request
     pooling: bool = False  # hidden states are pooled, no tokens sampled
     whole_chunks: bool = False  # chunked attention is cached whole
+    sampler: Sampler = Sampler.PYTORCH
     speculation: Speculation | None = None
     lora: LoraSlots | None = None
     balancing: ExpertBalancing | None = None
@@ -211,6 +213,7 @@ def resolve(
         encoder_tokens=tokens if crossing else 0,
         pooling=pooling,
         whole_chunks=_whole_chunks(card, speculating),
+        sampler=sampler(device, release, environ or {}),
         speculation=speculating,
         lora=lora_slots(card.architecture, config, release),
         balancing=expert_balancing(card, config, release),

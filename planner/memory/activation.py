@@ -21,6 +21,7 @@ from model_cards.modules import Experts, Linear
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
+from planner.engine.sampler import Sampler
 from planner.memory.compile_pass import compile_pass
 from planner.memory.constants import GIB, constant
 from planner.memory.encoder_pass import encoded_bytes, encoder_pass
@@ -82,21 +83,37 @@ def sampler_pass(
     """Logits of one row per request over the whole vocabulary, with the sampler's copies.
 
     The logits in the model's dtype; in fp32, masked, as probabilities and divided by noise
-    (v1/sample/ops/topk_topp_sampler.py); before 0.17.0 sorted, with int64 indices. The hidden
-    states of the batch are still there.
+    (v1/sample/ops/topk_topp_sampler.py); before 0.17.0 sorted, with int64 indices, unless they are
+    FlashInfer's to sample. The hidden states of the batch are still there.
     """
     rows = min(config.max_num_seqs, config.max_num_batched_tokens)
-    name = "sampler_bytes_per_logit_v2" if config.model_runner_v2 else "sampler_bytes_per_logit"
     # Fitted to 16-bit models; the model's own logits are as wide as its dtype.
     wider = Quantity.exact((config.dtype_bytes - 2) * rows * card.vocab_size)
-    logits = constant(name, release).times(rows * card.vocab_size)
+    logits = bytes_per_logit(config, release).times(rows * card.vocab_size)
     scratch = 0
-    if release.fact("sampler_masks_by_triton") and not config.model_runner_v2:
+    own = config.sampler is Sampler.PYTORCH and not config.model_runner_v2
+    if own and release.fact("sampler_masks_by_triton"):
         programs = min(rows, device.sm_count or _USUAL_SM_COUNT)
         scratch = programs * card.vocab_size * _FP32_BYTES
     hidden = (config.max_num_batched_tokens + rows) * card.hidden_size * config.dtype_bytes
     peak = total((logits, wider, Quantity.exact(scratch + hidden)))
     return replace(peak, source="sampler: max_num_seqs x vocabulary")
+
+
+def bytes_per_logit(config: ResolvedConfig, release: Release) -> Quantity:
+    """Bytes at the sampler's peak for each request and word, the model in 16 bits.
+
+    Where FlashInfer may be installed or not, that is without, and the band reaches down to with.
+    """
+    if config.model_runner_v2:
+        return constant("sampler_bytes_per_logit_v2", release)
+    by_flashinfer = constant("sampler_bytes_per_logit_flashinfer", release)
+    if config.sampler is Sampler.FLASHINFER:
+        return by_flashinfer
+    own = constant("sampler_bytes_per_logit", release)
+    if config.sampler is Sampler.PYTORCH:
+        return own
+    return replace(own, low=by_flashinfer.low, basis=max(own.basis, Basis.ESTIMATED))
 
 
 def pooler_pass(card: ModelCard, config: ResolvedConfig) -> Quantity:
