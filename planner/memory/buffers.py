@@ -14,14 +14,15 @@ from msgspec.structs import astuple, replace
 
 from model_cards.caches import Attention, AttentionKind
 from model_cards.card import Layer, ModelCard, count_same
-from model_cards.modules import HostTable
+from model_cards.modules import Experts, HostTable
 from planner.engine.attention import Backends
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts, Platform
 from planner.engine.releases import Release
 from planner.memory.eplb import balancing_bytes
 from planner.memory.kv_specs import ceil_div, local_kv_heads
-from planner.memory.parallel import local_lookups
+from planner.memory.parallel import local_experts, local_lookups
+from planner.memory.rocm_padding import stranded_bytes
 from planner.memory.weights import Layout
 
 _FLASHINFER_MIN_HEADS_SM100 = 32
@@ -42,6 +43,7 @@ class RankBuffers(Struct, frozen=True):
     eplb: int = 0  # where experts are, how busy they are, and room for a layer's on the move
     draft: int = 0  # hidden states handed to the draft
     imported: int = 0  # workspaces of the modules of MLA backends
+    stranded: int = 0  # what is left of blocks that padded experts were put in
 
     @property
     def model(self) -> int:
@@ -54,6 +56,7 @@ class RankBuffers(Struct, frozen=True):
             + self.streams
             + self.eplb
             + self.imported
+            + self.stranded
         )
 
     @property
@@ -104,7 +107,26 @@ def persistent_buffers(
         _streams_bytes(card, config) if last_stage else 0,
         _balancing_bytes(config, layers, layout, last_stage=last_stage),
         _draft_bytes(card, config) if last_stage else 0,
+        stranded=_stranded_bytes(config, layers, layout),
     )
+
+
+def _stranded_bytes(config: ResolvedConfig, layers: tuple[Layer, ...], layout: Layout) -> int:
+    """What moving the rows of experts apart strands, where vLLM counts by the driver.
+
+    It does since 0.27.0, and copies the padded matrices back since 0.30.0, which frees all of it.
+    """
+    if not (layout.apart and config.release.fact("rocm_padding_strands")):
+        return 0
+    total = 0
+    for layer, same in count_same(layers):
+        for module in layer.modules:
+            if isinstance(module, Experts):
+                experts, intermediate = local_experts(
+                    module, layout.expert_ranks, spread=layout.expert_parallel
+                )
+                total += same * stranded_bytes(module, experts, intermediate, layout.dtype_bytes)
+    return total
 
 
 def imported_bytes(card: ModelCard, device: DeviceFacts, release: Release) -> int:

@@ -15,7 +15,6 @@ from model_cards.modules import Experts
 from model_cards.quantization.awq import Awq
 from model_cards.quantization.formats import (
     Float32WithoutKernel,
-    Unquantized,
     WeightFormat,
     ceil_div,
 )
@@ -41,8 +40,6 @@ Capability = tuple[int, int]
 
 HOPPER: Final = (9, 0)
 ADA: Final = (8, 9)
-_ROCM_ROW: Final = 512
-_ROCM_GAP: Final = 256
 _MACHETE_GROUPS: Final = frozenset({-1, 64, 128})
 
 
@@ -106,21 +103,6 @@ def experts_bytes(
         # A scale between the matrices; and parameters divided by that of the first.
         total += count * (1 + experts.scaled_parameters) * 4
     return total
-
-
-def gaps_bytes(experts: Experts, count: int, intermediate: int, dtype_bytes: int) -> int:
-    """Bytes between the rows of 16-bit experts on ROCm: 256 after rows that are multiples of 512.
-
-    `_maybe_pad_weight` in fused_moe/unquantized_fused_moe_method.py (`VLLM_ROCM_MOE_PADDING`).
-    """
-    if not isinstance(experts.format, Unquantized):
-        return 0
-    rows = (
-        (len(experts.up_outputs) * intermediate, experts.hidden),
-        (experts.hidden, intermediate),
-    )
-    gaps = sum(number for number, inputs in rows if inputs * dtype_bytes % _ROCM_ROW == 0)
-    return count * gaps * _ROCM_GAP
 
 
 def _experts_weights(

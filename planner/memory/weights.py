@@ -34,7 +34,8 @@ from planner.engine.device import DeviceFacts, Platform
 from planner.engine.moe import TRITON_AS_STORED, TritonMxfp4
 from planner.engine.recurrent import has_fused_decode
 from planner.memory.parallel import local_experts, local_linear, local_rows, stage_layers
-from planner.memory.repacking import Capability, experts_bytes, gaps_bytes, linear_bytes
+from planner.memory.repacking import Capability, experts_bytes, linear_bytes
+from planner.memory.rocm_padding import gaps_bytes
 
 
 class Layout(Struct, frozen=True):

@@ -200,14 +200,37 @@ def test_stages_do_not_fuse_all_reduces_before_0_21() -> None:
 
 
 def test_rows_of_16_bit_experts_are_moved_apart_on_rocm() -> None:
-    """256 bytes after each row whose bytes are a multiple of 512, since 0.25.0 no longer undone:
-    Qwen3-30B-A3B has 48 layers of 128 experts, with 2 x 768 rows of 2 x 2048 bytes and 2048 rows of
-    2 x 768."""
+    """256 bytes after each row whose bytes are a multiple of 512: Qwen3-30B-A3B has 48 layers of
+    128 experts, with 2 x 768 rows of 2 x 2048 bytes and 2048 rows of 2 x 768. 0.20.0 to 0.24.0
+    undo it (`.contiguous()` in oracle/unquantized.py), and 0.30.0, which copies them back."""
     model, settings = "Qwen/Qwen3-30B-A3B", {"max_model_len": 8192}
-    as_stored, apart = (
-        plan(model, "mi300x", release, settings).ranks[0].parts.experts
-        for release in ("0.24.0", "0.25.0")
-    )
-    assert apart - as_stored == 48 * 128 * (2 * 768 + 2048) * 256
+    held = {
+        release: plan(model, "mi300x", release, settings).ranks[0].parts.experts
+        for release in ("0.19.0", "0.20.0", "0.24.0", "0.25.0", "0.29.0", "0.30.0")
+    }
+    as_stored = held["0.24.0"]
+    gaps = 48 * 128 * (2 * 768 + 2048) * 256
+    apart = {release: size - as_stored for release, size in held.items()}
+    assert apart == {
+        "0.19.0": gaps, "0.20.0": 0, "0.24.0": 0, "0.25.0": gaps, "0.29.0": gaps, "0.30.0": 0,
+    }  # fmt: skip
     on_cuda = plan(model, "h100-sxm", "0.25.0", settings).ranks[0].parts.experts
     assert on_cuda == as_stored
+
+
+def test_moving_rows_apart_strands_the_rest_of_a_block() -> None:
+    """Gate and up of Qwen3-30B-A3B leave 768 MiB a layer (128 x 1,536 rows of 4,096 bytes) to the
+    down projection's 448 MiB (128 x 2,048 rows of 1,536 + 256 bytes). On two GPUs the rows of down,
+    768 bytes, stay where they are. Counted from 0.27.0, gone with 0.30.0."""
+    model = "Qwen/Qwen3-30B-A3B"
+    for rig, release, ranks, mib in (
+        ("mi300x", "0.26.0", 1, 0),
+        ("mi300x", "0.27.0", 1, 48 * (768 - 448)),
+        ("mi300x", "0.29.0", 1, 48 * (768 - 448)),
+        ("mi300x", "0.30.0", 1, 0),
+        ("2xmi300x", "0.28.0", 2, 0),
+        ("h100-sxm", "0.28.0", 1, 0),
+    ):
+        settings = {"max_model_len": 8192, "tensor_parallel_size": ranks}
+        buffers = plan(model, rig, release, settings).ranks[0].buffers
+        assert buffers.stranded == mib * MIB, (rig, release)
