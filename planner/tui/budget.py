@@ -22,6 +22,7 @@ LOOKS: Final = {
     "?": ("?", "$foreground 70%"),  # in logs: not said what for
     "!": ("!", "$text-error"),
 }
+UNSURE: Final = "╱"  # how far a part may be smaller
 
 
 def spent(memory: MemoryPlan, rank: RankMemory) -> list[Part]:
@@ -34,7 +35,9 @@ def listed(memory: MemoryPlan) -> list[Part]:
     return [part for part in budget(memory) if part.spends or part.letter == "!"]
 
 
-UNSURE: Final = "╱"  # how far a part may be smaller
+def letters(memory: MemoryPlan) -> dict[str, str]:
+    """Those of the parts, by their names."""
+    return {part.name: part.letter for part in budget(memory)}
 
 
 def columns_of_a_byte(memory: MemoryPlan, width: int) -> float:
@@ -61,15 +64,10 @@ def bar(memory: MemoryPlan, rank: RankMemory, scale: float, width: int) -> Conte
     return Content.assemble(*pieces)
 
 
-def may_be_less(part: Part) -> bool:
-    """Whether a piece of it may be drawn that is not there."""
-    return part.spends and part.letter != "." and part.size.low < part.size.value
-
-
 def _piece(part: Part, width: int, scale: float) -> tuple[str, str]:
     pattern, style = LOOKS[part.letter]
     unsure = 0
-    if may_be_less(part):
+    if part.letter != ".":  # which is what nobody asked for
         unsure = min(width - 1, round((part.size.value - part.size.low) * scale))
     sure, unsure_text = pattern * (width - 1 - unsure), UNSURE * unsure
     rest = unsure_text + sure if part.letter == "K" else sure + unsure_text

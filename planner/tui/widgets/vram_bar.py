@@ -10,12 +10,11 @@ from planner.cli.format import gib, gib_band
 from planner.engine.device import Platform
 from planner.memory.budget import Part
 from planner.memory.plan import MemoryPlan
-from planner.tui.budget import LOOKS, UNSURE, bar, columns_of_a_byte, listed, may_be_less
+from planner.tui.budget import LOOKS, UNSURE, bar, columns_of_a_byte, listed
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns
 from planner.tui.widgets.panel import Panel
 
-_LESS: Final = "may be less"
 _WIDE: Final = 130  # columns from which on the legend says all in two columns
 _ROOMY: Final = 74  # and from which on there is room for two parts a line
 _TALL: Final = 34  # lines of the terminal from which on the bar takes two
@@ -45,7 +44,8 @@ def _title(memory: MemoryPlan) -> str:
         each = "the machine"
     stages = len(memory.ranks)
     tightest = f", ▸ the tightest of {stages} stages" if stages > 1 else ""
-    return f"Memory of {each} in GiB: {gib(memory.device_total.value)}{tightest}"
+    total = gib(memory.device_total.value)
+    return f"Memory of {each} in GiB: {total}{tightest}, {UNSURE} may be less"
 
 
 def _bars(memory: MemoryPlan, width: int, tall: bool) -> list[Content]:
@@ -99,8 +99,6 @@ def _legend(memory: MemoryPlan) -> Content:
                 (part.size.basis.label, DIM),
             ]
         )
-    if any(map(may_be_less, listed(memory))):
-        rows.append([(" ", ""), (UNSURE * 2, ""), (_LESS, DIM), ("", ""), ("", ""), ("", "")])
     half = (len(rows) + 1) // 2
     blank = [("", "")] * len(rows[0])
     right = [*rows[half:], *[blank] * (2 * half - len(rows))]
@@ -115,8 +113,6 @@ def _short_legend(memory: MemoryPlan, across: int) -> Content:
         pattern, style = LOOKS[part.letter]
         size, band = _size(part)
         cells.append(((part.letter + pattern, f"bold {style}"), (part.name, ""), size, band))
-    if any(map(may_be_less, listed(memory))):
-        cells.append(((UNSURE * 2, ""), (_LESS, DIM), ("", ""), ("", "")))
     many = len(cells[0])
     rows = [
         [piece for cell in cells[start : start + across] for piece in cell]
