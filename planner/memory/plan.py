@@ -47,6 +47,7 @@ from planner.memory.verdict import Start, Verdict, judge
 from planner.memory.warm_up import warm_up_check
 from planner.memory.weights import RankWeights
 from planner.quantity import Basis, Quantity, total
+from planner.turns import give_way
 
 _ESTIMATED_WEIGHTS_BAND = 0.06
 _OTHER_RELEASE_WEIGHTS_BAND = 0.003  # holds nine of ten published launches
@@ -171,6 +172,7 @@ def plan_memory(
     `PlanError` where there is nothing to plan with: too few GPUs, or a GPU whose usable memory is
     not known.
     """
+    give_way()
     config = config or EngineConfig()
     card = as_served(card, config)
     release = vllm if isinstance(vllm, Release) else find_release(vllm)

@@ -15,6 +15,7 @@ from planner.quantity import Quantity
 from planner.speed.bands import first_token_band, time_band
 from planner.speed.load import Load, LoadModel
 from planner.speed.measured import measured_times
+from planner.turns import give_way
 from planner.workload import Workload
 
 _SOURCE = "step-time model"
@@ -44,6 +45,7 @@ def predict_speed(memory: MemoryPlan, workload: Workload, *, task: str = "chat")
     request rate that the launch cannot answer. Where the cache holds fewer requests than the
     workload sends at once, the rest wait: speed is that of those that run.
     """
+    give_way()
     drafts = Drafting.of(memory, workload, task)
     model = LoadModel.of(memory, workload, gain=drafts.value)
     load = load_of(model, workload, replicas(memory))

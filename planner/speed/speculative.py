@@ -27,6 +27,7 @@ from planner.speed.acceptance import (
 from planner.speed.amounts import Amount
 from planner.speed.drafting import DraftModel, drafting_costs, drafting_kind
 from planner.speed.step import MissingFact, StepModel, StepTime
+from planner.turns import give_way
 
 WORTH_IT: Final = 1.1  # a gain below this is not worth a draft's memory and risks
 LARGEST_BATCH: Final = 1024  # as far as a break-even is looked for
@@ -85,6 +86,7 @@ class SpeculativeModel(Struct, frozen=True):
 
         Batch, context and tokens may be arrays that broadcast; `tokens` are whole numbers.
         """
+        give_way()
         plain = self.plain_seconds(batch, context)
         speculative = self.seconds(batch, context, tokens, acceptance.first)
         return acceptance.length(tokens) * plain / speculative

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.events import Paste
+from textual.events import Event, Key, MouseDown, Paste
 from textual.screen import Screen
 
 from planner.settings import Settings
-from planner.tui.background import Running
+from planner.tui.background import SPARE_TIME, Running
 from planner.tui.documents import Documents
 from planner.tui.keys import called, usable
 from planner.tui.library import Library
@@ -76,6 +76,12 @@ class VplanApp(App[None]):
             gc.set_threshold(*_COLLECTS)
             gc.enable()  # it may run for days
             sys.setswitchinterval(_SWITCHES)
+
+    async def on_event(self, event: Event) -> None:
+        """A key goes before what is done in the background."""
+        if isinstance(event, Key | MouseDown):
+            SPARE_TIME.postpone()
+        await super().on_event(event)
 
     def on_paste(self, event: Paste) -> None:
         """What is pasted or dropped, and no line of input took, is opened."""
