@@ -35,11 +35,11 @@ class Library:
         self._detected: dict[str, Rig] = {}
 
     def ready(self, settings: Settings) -> Inputs | None:
-        """The inputs if they can be had at once, without the network and the disk."""
+        """The inputs if they can be had at once: without the network, a cache or a driver."""
         names = [settings.model]
         if settings.draft is not None and find_draft(settings.draft) is None:
             names.append(settings.draft)
-        if any(name not in self._cards for name in names):
+        if any(name not in self._cards and find_entry(name) is None for name in names):
             return None
         if _is_detected(settings.gpu) and settings.gpu not in self._detected:
             return None
