@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import ScrollableContainer
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
@@ -20,7 +19,8 @@ from planner.errors import PlanError
 from planner.findings import Finding
 from planner.memory.verdict import Answer
 from planner.settings import Settings
-from planner.tui.background import in_background
+from planner.tui.background import SPARE_TIME, in_background
+from planner.tui.compositor import LineCompositor
 from planner.tui.history import History
 from planner.tui.library import Library
 from planner.tui.outcome import Outcome, judge, mend
@@ -31,7 +31,7 @@ from planner.tui.show import DIM, plain
 from planner.tui.widgets.command import CommandPanel
 from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.knob_list import WRONG_INPUT, KnobList
-from planner.tui.widgets.results import Results
+from planner.tui.widgets.results import Body, Results
 from planner.tui.widgets.speculation_panel import SpeculationPanel
 from planner.tui.widgets.steady import Steady
 from planner.tui.widgets.verdict import VerdictPanel
@@ -92,6 +92,7 @@ class PlanScreen(Screen[None]):
 
     def __init__(self, settings: Settings, library: Library, path: Path | None = None) -> None:
         super().__init__()
+        self._compositor = LineCompositor()
         self.history = History(settings)
         self.library = library
         self.path = path
@@ -104,7 +105,7 @@ class PlanScreen(Screen[None]):
         """Title, verdict, knobs, results, a line of help."""
         yield Steady(id="title")
         yield VerdictPanel(id="verdict")
-        with ScrollableContainer(id="body", can_focus=False):
+        with Body(id="body"):
             yield KnobList(self.settings, id="knobs")
             yield Results(id="results")
         yield Steady(id="hint")
@@ -171,10 +172,14 @@ class PlanScreen(Screen[None]):
     def _show(self, outcome: Outcome) -> None:
         self.outcome, self._opened = outcome, outcome.settings
         self.show_settings()
-        self.set_class(False, "-no-plan")
-        self.set_class(outcome.memory is None, "-refused")
+        results, is_planned = self.query_one(Results), outcome.memory is not None
+        self.query_one(KnobList).show_command(is_planned)
         self.query_one(VerdictPanel).show(outcome)
-        self.query_one(Results).show(outcome)
+        if is_planned:
+            results.show_planned()
+        else:
+            results.show_refused()
+        results.show(outcome)
         if self._settling is not None:
             self._settling.stop()
         self._settling = self.set_timer(_SETTLES, self._ask_slow)
@@ -182,8 +187,8 @@ class PlanScreen(Screen[None]):
     def _show_problem(self, problem: str) -> None:
         self.outcome = None
         self.show_settings()
-        self.set_class(True, "-no-plan")
-        self.set_class(False, "-refused")
+        self.query_one(KnobList).show_command(False)
+        self.query_one(Results).show_nothing()
         self.query_one(VerdictPanel).show_problem(problem)
 
     def show_settings(self) -> None:
@@ -219,13 +224,13 @@ class PlanScreen(Screen[None]):
         """
         verdict, results = self.query_one(VerdictPanel), self.query_one(Results)
         if self.remedies is None:
-            found = self.remedies = await in_background(lambda: mend(outcome))
+            found = self.remedies = await SPARE_TIME.answer(lambda: mend(outcome))
             if outcome.can_be_mended and verdict.is_attached:
                 verdict.show_remedy(outcome, found[0].change if found else None)
         for study in results.studies(outcome):
             why_none, answer = "", None
             try:
-                answer = await in_background(partial(study.ask, outcome))
+                answer = await SPARE_TIME.answer(partial(study.ask, outcome))
             except PlanError as error:
                 why_none = str(error)
             if study.is_attached:

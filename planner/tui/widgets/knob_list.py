@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 from textual.app import ComposeResult
 from textual.containers import ScrollableContainer, Vertical
 from textual.events import DescendantFocus
+from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import Reactive
 
 from hardware_db import HardwareError
 from model_cards import CardError
@@ -30,6 +33,8 @@ class KnobList(ScrollableContainer, can_focus=False):
 
     Below the knobs stands what there is room for.
     """
+
+    virtual_size = Reactive(Size(0, 0), layout=False)  # as in Steady
 
     class Changed(Message):
         """A knob has other settings now."""
@@ -63,10 +68,18 @@ class KnobList(ScrollableContainer, can_focus=False):
     def show(self, settings: Settings, outcome: Outcome | None) -> None:
         """Show these settings, and what vLLM makes of them if that is known."""
         self._settings, self._outcome = settings, outcome
-        for row in self.query(KnobRow):
+        for row in self._rows:
             row.show(settings, outcome)
         if outcome is not None:
             self.query_one(ShortCommand).show(outcome)
+
+    @cached_property
+    def _rows(self) -> tuple[KnobRow, ...]:
+        return tuple(self.query(KnobRow))
+
+    def show_command(self, there_is_one: bool) -> None:
+        """Show the command below the knobs, or not."""
+        self.query_one(ShortCommand).styles.display = None if there_is_one else "none"
 
     def pick(self, key: str) -> None:
         """Open the list of a knob by its name."""

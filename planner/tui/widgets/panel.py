@@ -13,6 +13,8 @@ class Panel(Steady):
     """
 
     outcome: Outcome | None = None
+    _drawn: Outcome | None = None
+    _drawn_at = 0, 0  # columns there were for it, and lines of the terminal
 
     def show(self, outcome: Outcome) -> None:
         """Show an outcome."""
@@ -22,6 +24,7 @@ class Panel(Steady):
     def redraw(self) -> None:
         """Draw again what is there."""
         if self.outcome is not None and self.display and self.content_size.width > 0:
+            self._drawn, self._drawn_at = self.outcome, self._at
             self.draw(self.outcome, self.content_size.width)
 
     def draw(self, outcome: Outcome, width: int) -> None:
@@ -29,5 +32,17 @@ class Panel(Steady):
         raise NotImplementedError
 
     def on_resize(self) -> None:
-        """Draw for the new width."""
-        self.redraw()
+        """Draw for the new width; of another height of its own nothing depends."""
+        if self._drawn is not self.outcome or self._drawn_at != self._at:
+            self.redraw()
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether it is still to be drawn, or to be given the room for all that is drawn."""
+        if self.outcome is None or not self.display or not self.content_size.width:
+            return False
+        return self._drawn is not self.outcome or len(self._rows) > self.content_size.height
+
+    @property
+    def _at(self) -> tuple[int, int]:
+        return self.content_size.width, self.app.size.height

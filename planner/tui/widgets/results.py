@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 from textual.app import ComposeResult
@@ -32,13 +33,19 @@ _TABS: Final = ("capacity", "speed", "speculation", "command", "why")
 class Pair(Horizontal):
     """Two cards side by side."""
 
+    virtual_size = Reactive(Size(0, 0), layout=False, repaint=False)  # as in Steady
+
+
+class Body(ScrollableContainer, can_focus=False):
+    """Knobs and results, which a small screen scrolls together."""
+
     virtual_size = Reactive(Size(0, 0), layout=False)  # as in Steady
 
 
 class Results(ScrollableContainer, can_focus=False):
     """The right side of the plan screen."""
 
-    virtual_size = Reactive(Size(0, 0), layout=False)  # as in Steady
+    virtual_size = Reactive(Size(0, 0), layout=False, repaint=False)  # as in Steady
 
     class TabShown(Message):
         """A tab is in sight, which may want an answer now."""
@@ -64,8 +71,30 @@ class Results(ScrollableContainer, can_focus=False):
 
     def show(self, outcome: Outcome) -> None:
         """Show an outcome in every panel."""
-        for panel in self.query(Panel):
+        for panel in self._panels:
             panel.show(outcome)
+
+    def show_planned(self) -> None:
+        """Show the panels of a plan."""
+        for part in self.children:
+            part.styles.display = None
+
+    def show_refused(self) -> None:
+        """Show why vLLM refuses, and the ways on from there."""
+        self._show_only("tab-why", "nothing")
+
+    def show_nothing(self) -> None:
+        """Show the ways on from where nothing could be planned."""
+        self._show_only("nothing")
+
+    def _show_only(self, *names: str) -> None:
+        # Not by a class of the screen: every style below it would be looked up again.
+        for part in self.children:
+            part.display = part.id in names
+
+    @cached_property
+    def _panels(self) -> tuple[Panel, ...]:
+        return tuple(self.query(Panel))
 
     def studies(self, outcome: Outcome) -> list[Study[Any]]:
         """Panels that want an answer about an outcome."""
@@ -117,7 +146,11 @@ class Results(ScrollableContainer, can_focus=False):
     def _bring_into_sight(self) -> None:
         """Scroll to the tabs; where all panels are shown, to the one that was asked for."""
         tabs = self.query_one(Tabs)
-        target = tabs if tabs.region.height else self.query_one(f"#tab-{tabs.active}")
+        panel = self.query_one(f"#tab-{tabs.active}", Panel)
+        if panel.is_growing:
+            self.set_timer(_DRAWN, self._bring_into_sight)
+            return
+        target = tabs if tabs.region.height else panel
         for area in self._scrolled():
             area.scroll_to_widget(target, top=True, animate=False)
 
