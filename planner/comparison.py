@@ -167,9 +167,12 @@ def _listed(side: Side) -> Iterator[tuple[tuple[str, Unit], Quantity]]:
     yield ("chance of refusal", Unit.SHARE), Quantity.exact(refusal)
     yield ("memory of a GPU", Unit.BYTES), memory.device_total
     yield ("weights", Unit.BYTES), rank.weights
+    yield ("buffers", Unit.BYTES), Quantity.exact(rank.buffers.total)
     yield ("activation peak", Unit.BYTES), rank.activation
+    yield ("outside torch", Unit.BYTES), rank.non_torch
     yield ("CUDA graphs", Unit.BYTES), rank.cuda_graphs
     yield ("KV cache", Unit.BYTES), rank.kv_cache
+    yield ("not requested", Unit.BYTES), memory.left_over
     if rank.kv_cache.value > 0 and memory.kv_cache.groups:
         replicas = memory.config.given.data_parallel_size  # each has a cache of its own
         yield ("KV tokens", Unit.TOKENS), memory.kv_tokens.times(replicas)

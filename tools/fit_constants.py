@@ -72,10 +72,6 @@ _COPIES = (
     "hidden size on one GPU: 2.07 and 2.99 GiB of Llama-3.1-8B at 20,000 and 29,000 tokens"
 )
 _BESIDE = "workspaces of matrix products: CodeLlama-7b prints 0.77 GiB at 8,192 tokens on an H100"
-_QUANTIZED = (
-    "Qwen3-235B-A22B-FP8, all but weights, graphs and cache: 3.7 to 4.1 GiB at 8192 tokens, 7.5 to "
-    "8.0 at 32768 and 12.4 to 12.8 at 65536 on 4 H100, 2.5 at 8192 on 4 RTX PRO 6000"
-)
 _TIMED = (
     "peak of a first launch beyond the embedding table: 0.05 and 0.1 GiB with Llama-3.1-8B in "
     "stages on H100s, 0.08 to 0.37 with Qwen3-4B and 1 to 64 LoRA slots on a 24 GB card"
@@ -101,7 +97,6 @@ RANGES: Final[dict[str, tuple[Range, ...]]] = {
         Range("0.10.0", 0.047, 1.0, _BESIDE, known=1),
     ),
     "moe_workspaces": (Range("0.8.5", 1.0, 0.2, "workspace_shapes of the kernels", "activation"),),
-    "moe_quantized_gib": (Range("0.8.5", 0.4, 1.0, _QUANTIZED, known=4),),
     "encoder_widths": (Range("0.8.5", 2.0, 0.6, "inputs and outputs of the MLP of a patch"),),
     "non_torch_gib": (
         Range("0.8.5", 0.08, 0.8, _LOADED, "non_torch"),

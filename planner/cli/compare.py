@@ -10,7 +10,7 @@ import typer
 
 from hardware_db import HardwareError, Rig, UnknownGpu, find_rig
 from model_cards import open_card
-from planner.cli.comparison_text import change, shown
+from planner.cli.comparison_text import change, label, shown
 from planner.cli.console import fail, print_json, say, say_item, show
 from planner.cli.options import (
     AsJson,
@@ -166,7 +166,8 @@ def _print(found: Comparison) -> None:
         table.add_column(side.name, justify="right", max_width=30)
     table.add_column("change", justify="right")
     for row in found.rows:
-        table.add_row(row.name, shown(row, row.one), shown(row, row.other), change(row))
+        one, other = (shown(row.unit, side) for side in (row.one, row.other))
+        table.add_row(label(row.name, row.unit), one, other, change(row))
     show(table)
     if found.differences:
         say("\nSettings that differ:")

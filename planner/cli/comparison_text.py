@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from planner.cli.format import chance, gib, rate_band, seconds, short_band
+from planner.cli.format import (
+    chance,
+    gib_band,
+    rate_band,
+    seconds_band,
+    short_band,
+    times_band,
+)
 from planner.comparison import Row, Unit
 from planner.quantity import Quantity
 
+_UNITS = {Unit.BYTES: "GiB", Unit.RATE: "tok/s", Unit.DOLLARS: "$/h"}
 
-def shown(row: Row, quantity: Quantity | None) -> str:
-    """The number of one side, with its band where that is short."""
+
+def label(name: str, unit: Unit) -> str:
+    """The name of a row, with the unit of its numbers where it is one for all."""
+    return f"{name}, {_UNITS[unit]}" if unit in _UNITS else name
+
+
+def shown(unit: Unit, quantity: Quantity | None) -> str:
+    """The number of one side with its band, without what the label says."""
     if quantity is None:
         return "-"
-    match row.unit:
+    match unit:
         case Unit.BYTES:
-            return f"{gib(quantity.value)} GiB"
+            return gib_band(quantity)
         case Unit.TOKENS:
             return short_band(quantity)
         case Unit.RATE:
-            return f"{rate_band(quantity)} tok/s"
+            return rate_band(quantity)
         case Unit.SECONDS:
-            return seconds(quantity.value)
+            return seconds_band(quantity)
         case Unit.SHARE:
             return chance(quantity.value)
         case Unit.DOLLARS:
-            return f"{quantity.value:.2f} $/h"
+            return f"{quantity.value:.2f}"
         case Unit.POINTS:
             return f"{quantity.value:.1f} [{quantity.low:.1f}-{quantity.high:.1f}]"
         case _:
-            return f"{quantity.value:.1f}"
+            return times_band(quantity)
 
 
 def change(row: Row) -> str:

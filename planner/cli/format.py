@@ -60,6 +60,21 @@ def rate_band(quantity: Quantity) -> str:
     return f"{quantity.value:,.0f} [{quantity.low:,.0f}-{quantity.high:,.0f}]"
 
 
+def times_band(quantity: Quantity) -> str:
+    """How many times something fits, with the band where there is one."""
+    value = f"{quantity.value:,.1f}"
+    if quantity.low == quantity.high:
+        return value
+    return f"{value} [{quantity.low:,.1f}-{quantity.high:,.1f}]"
+
+
+def seconds_band(quantity: Quantity) -> str:
+    """A time with its band, all three in one unit."""
+    if quantity.high < 1:
+        return f"{rate_band(quantity.times(1000))} ms"
+    return f"{quantity.value:.2f} [{quantity.low:.2f}-{quantity.high:.2f}] s"
+
+
 def seconds(value: float) -> str:
     """A time."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -73,6 +73,17 @@ def runs_trtllm_nvfp4(experts: Experts, capability: tuple[int, int] | None) -> b
     return quantized and capability is not None and capability[0] == 10
 
 
+def runs_cutlass_blocks(
+    experts: Experts, capability: tuple[int, int] | None, *, spread: bool
+) -> bool:
+    """Whether FlashInfer's CUTLASS kernel runs experts of FP8 blocks.
+
+    On Hopper vLLM takes it where whole experts are `spread` over ranks, else Triton's.
+    """
+    blocks = isinstance(experts.format, Fp8) and experts.format.granularity is Granularity.BLOCK
+    return blocks and capability == (9, 0) and spread
+
+
 def keeps_activation_parameters(
     experts: Experts, capability: tuple[int, int] | None, *, spread: bool
 ) -> bool:
@@ -87,7 +98,7 @@ def keeps_activation_parameters(
         case Unquantized() if experts.trtllm:
             return capability[0] == 12
         case Fp8(granularity=Granularity.BLOCK):
-            return capability[0] == 10 or (capability == (9, 0) and spread)
+            return capability[0] == 10 or runs_cutlass_blocks(experts, capability, spread=spread)
         case Mxfp4():
             return capability[0] == 10
         case Unquantized() | Nvfp4() | Mxfp8():

@@ -142,7 +142,7 @@ def text_pass(
     copies = constant("layer_hidden_copies", release).times(width * card.hidden_size)
     beside = constant("text_pass_gib", release).times(GIB)
     workspaces = moe_workspaces(card, config, device, release)
-    routed = Quantity.exact(workspaces.inputs)
+    routed = workspaces.beside
     if not workspaces.kept:
         routed = routed + workspaces.size
     context = _mla_context_bytes(card, config)

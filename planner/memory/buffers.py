@@ -56,7 +56,6 @@ class RankBuffers(Struct, frozen=True):
             + self.streams
             + self.eplb
             + self.imported
-            + self.stranded
         )
 
     @property
@@ -114,7 +113,8 @@ def persistent_buffers(
 def _stranded_bytes(config: ResolvedConfig, layers: tuple[Layer, ...], layout: Layout) -> int:
     """What moving the rows of experts apart strands, where vLLM counts by the driver.
 
-    It does since 0.27.0, and copies the padded matrices back since 0.30.0, which frees all of it.
+    On ROCm it did so for what loading took until 0.20.0, and does for all that a launch takes since
+    0.27.0. The copies of 0.20.0 to 0.24.0, and those from 0.30.0 on, set all of it free.
     """
     if not (layout.apart and config.release.fact("rocm_padding_strands")):
         return 0

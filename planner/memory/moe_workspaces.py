@@ -4,7 +4,8 @@ Two of them: every token once for each expert it visits, as wide as the hidden s
 own (`workspace_shapes` of the kernels in model_executor/layers/fused_moe). Layers of 4-bit integers
 called Marlin's kernels by themselves in older releases: one buffer so wide and one of the expert's
 own width (`fused_marlin_moe`), gone after each layer. TRT-LLM's kernels on the B200 family take
-theirs from FlashInfer, gone with the layer too. Kernels that multiply quantized activations
+theirs from FlashInfer, gone with the layer too, and so does FlashInfer's CUTLASS kernel on Hopper,
+which leaves one of vLLM's, for what it puts out. Kernels that multiply quantized activations
 quantize the tokens besides.
 """
 
@@ -25,9 +26,14 @@ from model_cards.quantization.integers import PackedInt
 from model_cards.quantization.mxfp4 import Mxfp4
 from planner.engine.defaults import ResolvedConfig
 from planner.engine.device import DeviceFacts
-from planner.engine.moe import MoeKernel, mxfp4_kernel, runs_trtllm_nvfp4
+from planner.engine.moe import (
+    MoeKernel,
+    mxfp4_kernel,
+    runs_cutlass_blocks,
+    runs_trtllm_nvfp4,
+)
 from planner.engine.releases import Release
-from planner.memory.constants import GIB, constant
+from planner.memory.constants import constant
 from planner.quantity import Basis, Quantity
 
 _FIRST_WITH_FP8: Final = (8, 9)
@@ -38,7 +44,7 @@ _LARGEST_FP8_TILE: Final = 128
 _LARGEST_FP4_TILE: Final = 256
 _FP8_BITS: Final = 8.25
 _FP4_BITS: Final = 4.5
-_TRTLLM_BAND: Final = 0.1  # the tile is chosen as kernels are tuned
+_FLASHINFER_BAND: Final = 0.1  # the tile of TRT-LLM's kernels is chosen as they are tuned
 # Formats as the fact `marlin_called_by` names them.
 _MARLIN_FORMATS: Final = {"awq": Awq, "gptq": Gptq, "packed": PackedInt}
 
@@ -48,7 +54,7 @@ class MoeWorkspaces(Struct, frozen=True):
 
     size: Quantity  # bytes of the workspaces
     kept: bool = False  # from one layer and pass to the next
-    inputs: int = 0  # bytes of quantized tokens
+    beside: Quantity = Quantity.exact(0)  # bytes of quantized tokens, and of a kernel's own buffers
 
 
 _NONE: Final = MoeWorkspaces(Quantity.exact(0))
@@ -74,16 +80,43 @@ def moe_workspaces(
         if taken is not None:
             return taken
     up = share * len(experts.up_outputs)
+    if release.fact("moe_cutlass_on_hopper") and runs_cutlass_blocks(
+        experts, device.capability, spread=_is_spread(config)
+    ):
+        put_out = Quantity.exact(tokens * experts.hidden * config.dtype_bytes)
+        buffers = _cutlass(experts, rows, share, up, config.dtype_bytes)
+        return MoeWorkspaces(put_out, release.fact("moe_workspaces_kept"), buffers)
     factor = constant("moe_workspaces", release)
     if _calls_marlin(experts, release):
         size = rows * (max(up, experts.hidden) + share) * config.dtype_bytes
         return MoeWorkspaces(factor.times(size))
     size = rows * (max(share, experts.hidden) + max(up, experts.hidden)) * config.dtype_bytes
-    workspaces, inputs = factor.times(size), 0
+    quantized = 0
     if _quantizes_tokens(experts, device):
-        workspaces += constant("moe_quantized_gib", release).times(GIB)
-        inputs = rows * share + tokens * experts.hidden
-    return MoeWorkspaces(workspaces, release.fact("moe_workspaces_kept"), inputs)
+        quantized = rows * share + tokens * experts.hidden
+    beside = Quantity.exact(quantized)
+    return MoeWorkspaces(factor.times(size), release.fact("moe_workspaces_kept"), beside)
+
+
+def _is_spread(config: ResolvedConfig) -> bool:
+    """Whether ranks hold whole experts, some each, and no LoRA asks for Triton's kernel."""
+    given = config.given
+    ranks = given.tensor_parallel_size * given.data_parallel_size
+    return given.enable_expert_parallel and ranks > 1 and not given.enable_lora
+
+
+def _cutlass(experts: Experts, rows: int, share: int, up: int, dtype_bytes: int) -> Quantity:
+    """What FlashInfer takes for its CUTLASS kernel on FP8 blocks, for all rows whatever the rank.
+
+    Rows of the hidden size, and of gate and up; and the rows that a product starts from in FP8,
+    with an fp32 scale for 128 (`getWorkspaceDeviceBufferSizes` in
+    csrc/fused_moe/cutlass_backend/cutlass_fused_moe_kernels.cuh, `getWorkspaceSizeBase` in
+    fp8_blockscale_gemm.cu). Its tables of indices are some MiB.
+    """
+    wide = max(experts.hidden, share)
+    size = rows * (wide + up) * dtype_bytes + rows * wide * _FP8_BITS / 8
+    source = "buffers of FlashInfer's CUTLASS kernel"
+    return Quantity.within(size, _FLASHINFER_BAND, Basis.ESTIMATED, source)
 
 
 def _trtllm(experts: Experts, tokens: int, share: int, device: DeviceFacts) -> MoeWorkspaces | None:
@@ -105,7 +138,8 @@ def _trtllm(experts: Experts, tokens: int, share: int, device: DeviceFacts) -> M
     inputs = round(tokens * experts.hidden * bits / 8)
     source = "buffers of TRT-LLM's kernels"
     return MoeWorkspaces(
-        Quantity.within(size, _TRTLLM_BAND, Basis.ESTIMATED, source), inputs=inputs
+        Quantity.within(size, _FLASHINFER_BAND, Basis.ESTIMATED, source),
+        beside=Quantity.exact(inputs),
     )
 
 

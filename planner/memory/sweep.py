@@ -52,6 +52,9 @@ class Sweep(Struct, frozen=True):
     num_blocks: NDArray[np.int64]
     kv_tokens: NDArray[np.int64]  # as vLLM prints them
     max_concurrency: NDArray[np.float64]
+    # With the pool at the ends of its band: that of the first utilization, moved for the others.
+    max_concurrency_low: NDArray[np.float64]
+    max_concurrency_high: NDArray[np.float64]
     fits: NDArray[np.bool_]
     fits_surely: NDArray[np.bool_]  # also with the pool at the lower end of its band
     fits_perhaps: NDArray[np.bool_]  # at least with the pool at the upper end of its band
@@ -98,6 +101,8 @@ def sweep_memory(
         num_blocks=np.zeros(shape, np.int64),
         kv_tokens=np.zeros(shape, np.int64),
         max_concurrency=np.zeros(shape),
+        max_concurrency_low=np.zeros(shape),
+        max_concurrency_high=np.zeros(shape),
         fits=np.zeros(shape, bool),
         fits_surely=np.zeros(shape, bool),
         fits_perhaps=np.zeros(shape, bool),
@@ -177,7 +182,8 @@ def _fill(
     states = state_blocks_of_batch(memory.card, memory.config, release)
     least = np.maximum(needed + held, states)
     num_blocks = np.where(accepted, blocks[:, None], 0)
-    concurrency = num_blocks / np.maximum(needed, 1)
+    one = np.maximum(needed, 1)
+    concurrency = num_blocks / one
     if release.fact("kv_tokens_by_concurrency") or not groups:
         tokens = (concurrency * np.asarray(of_length)).astype(np.int64)
     else:
@@ -190,6 +196,8 @@ def _fill(
         (swept.num_blocks, num_blocks),
         (swept.kv_tokens, tokens),
         (swept.max_concurrency, concurrency),
+        (swept.max_concurrency_low, np.where(accepted, blocks_low[:, None], 0) / one),
+        (swept.max_concurrency_high, np.where(accepted, blocks_high[:, None], 0) / one),
         (swept.fits, accepted & free & (least <= blocks[:, None])),
         (swept.fits_surely, accepted & surely_free & (least <= blocks_low[:, None])),
         (swept.fits_perhaps, accepted & perhaps_free & (least <= blocks_high[:, None])),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from planner.memory.sweep import sweep_memory
 from planner.memory.verdict import Answer
+from planner.quantity import Basis, Quantity
 from planner.tui.outcome import Outcome
 
 _SHORTEST: Final = 1024
@@ -19,7 +20,7 @@ class Room(Struct, frozen=True):
     """How many requests of `context` tokens the cache holds at once, if it starts at all."""
 
     context: int
-    requests: float
+    requests: Quantity
     answer: Answer
 
 
@@ -39,16 +40,25 @@ def capacity(outcome: Outcome) -> tuple[Room, ...]:
         draft=inputs.draft,
         vllm=inputs.release,
     )
+    basis = Basis.ESTIMATED
+    if outcome.memory is not None:
+        basis = outcome.memory.max_concurrency.basis
     rows = zip(
         contexts,
         swept.max_concurrency.ravel().tolist(),
+        swept.max_concurrency_low.ravel().tolist(),
+        swept.max_concurrency_high.ravel().tolist(),
         swept.fits_perhaps.ravel().tolist(),
         swept.fits_surely.ravel().tolist(),
         strict=True,
     )
     return tuple(
-        Room(length, held, Answer.YES if surely else Answer.RISKY if perhaps else Answer.NO)
-        for length, held, perhaps, surely in rows
+        Room(
+            length,
+            Quantity(held, low, high, basis),
+            Answer.YES if surely else Answer.RISKY if perhaps else Answer.NO,
+        )
+        for length, held, low, high, perhaps, surely in rows
     )
 
 

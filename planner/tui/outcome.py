@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.command.render import Command, render_command
 from planner.diagnosis.messages import own_message
@@ -28,6 +29,7 @@ class Outcome(Struct, frozen=True):
     inputs: Inputs
     memory: MemoryPlan | None  # None: vLLM refuses before there is a budget
     speed: SpeedEstimate | None
+    alone: SpeedEstimate | None  # with one request at a time, where several are asked for
     no_speed: str  # why, where there is none
     command: Command | None
     no_command: str
@@ -83,11 +85,11 @@ def judge(settings: Settings, inputs: Inputs) -> Outcome:
         found = [Finding("no_plan", Severity.ERROR, str(error))]
     if memory is None:
         why = "no plan"
-        return Outcome(settings, inputs, None, None, why, None, why, tuple(found))
-    speed, no_speed = _speed(memory, settings)
+        return Outcome(settings, inputs, None, None, None, why, None, why, tuple(found))
+    speed, alone, no_speed = _speed(memory, settings)
     command, no_command = _command(memory)
     findings = tuple(_findings(memory, inputs))
-    return Outcome(settings, inputs, memory, speed, no_speed, command, no_command, findings)
+    return Outcome(settings, inputs, memory, speed, alone, no_speed, command, no_command, findings)
 
 
 def mend(outcome: Outcome) -> tuple[Remedy, ...]:
@@ -97,17 +99,25 @@ def mend(outcome: Outcome) -> tuple[Remedy, ...]:
     return remedies(outcome.memory, outcome.inputs.draft)
 
 
-def _speed(memory: MemoryPlan, settings: Settings) -> tuple[SpeedEstimate | None, str]:
+def _speed(
+    memory: MemoryPlan, settings: Settings
+) -> tuple[SpeedEstimate | None, SpeedEstimate | None, str]:
+    """The speed as asked and that of one request at a time, or why there is none."""
     if memory.starts.answer is Answer.NO:
-        return None, "it does not start: no speed"
+        return None, None, "it does not start: no speed"
     if is_emulated(memory.card, memory.device):
-        return None, f"vLLM only emulates {memory.card.format_kind} on this GPU"
+        return None, None, f"vLLM only emulates {memory.card.format_kind} on this GPU"
+    load, task = settings.workload, task_of(settings.use_case)
     try:
         if memory.card.converses:  # requests longer than the context are refused
-            Requirements(settings.workload, settings.use_case, memory.config.max_model_len)
-        return predict_speed(memory, settings.workload, task=task_of(settings.use_case)), ""
+            Requirements(load, settings.use_case, memory.config.max_model_len)
+        speed = predict_speed(memory, load, task=task)
+        alone = None
+        if load.concurrency > 1:
+            alone = predict_speed(memory, replace(load, concurrency=1), task=task)
     except PlanError as error:
-        return None, str(error)
+        return None, None, str(error)
+    return speed, alone, ""
 
 
 def _command(memory: MemoryPlan) -> tuple[Command | None, str]:

@@ -16,7 +16,7 @@ from planner import EngineConfig, MemoryPlan, plan_memory
 from planner.memory.activation import text_pass
 from planner.memory.constants import constant
 from planner.memory.fused_all_reduce import fused_all_reduce_bytes
-from planner.memory.moe_workspaces import moe_workspaces
+from planner.memory.moe_workspaces import MoeWorkspaces, moe_workspaces
 
 GIB = 2**30
 MIB = 2**20
@@ -26,9 +26,9 @@ def plan(model: str, rig: str, release: str, settings: dict[str, Any]) -> Memory
     return plan_memory(bundled(model), find_rig(rig), EngineConfig(**settings), vllm=release)
 
 
-# kaitakuai/experiments@276b60d: 2026-04/kimi-k25-int4-4xb200/benchmark-detailed.md and
-# 2026-04/minimax-m27-fp8-4xa100/README.md, of builds whose default is 32,768 batched tokens
-# (2026-05/kimi-k26-int4-2x8xh100/logs/vllm.log prints it).
+# kaitakuai/experiments@276b60d: 2026-04/kimi-k25-int4-4xb200/benchmark-detailed.md and README.md
+# of 2026-04/minimax-m27-fp8-4xa100 and -4xrtxpro6000, of builds whose default is 32,768 batched
+# tokens (2026-05/kimi-k26-int4-2x8xh100/logs/vllm.log prints it).
 KIMI: dict[str, Any] = {
     "tensor_parallel_size": 4, "max_model_len": 262144, "max_num_seqs": 128,
     "max_num_batched_tokens": 32768, "mm_encoder_tp_mode": "data",
@@ -52,6 +52,8 @@ PRINTED: list[tuple[str, str, str, dict[str, Any], float]] = [
     ("moonshotai/Kimi-K2.5", "4xb200", "0.15.1",
      {**KIMI, "gpu_memory_utilization": 0.9, "enforce_eager": True}, 11.66 - CUTLASS),
     ("MiniMaxAI/MiniMax-M2.7", "4xa100-80g", "0.19.0", MINIMAX, 13.66),
+    ("MiniMaxAI/MiniMax-M2.7", "4xrtx-pro-6000-blackwell", "0.19.0",
+     {**MINIMAX, "max_model_len": 32768}, 29.19),
     ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "4xrtx-pro-6000-blackwell", "0.28.0", QWEN, 27.85),
 ]  # fmt: skip
 
@@ -103,6 +105,34 @@ def test_kernels_of_the_b200_family_bring_buffers_of_their_own() -> None:
         assert not found.kept
     older = plan(model, "2xb200", "0.14.1", {**settings, "tensor_parallel_size": 2})
     assert moe_workspaces(older.card, older.config, older.device, older.release).kept
+
+
+def test_spread_experts_of_fp8_blocks_run_in_flashinfers_buffers_on_hopper() -> None:
+    """8,192 tokens that visit 8 of 128 experts make 65,536 rows on each of four ranks: of 4,096
+    features and of gate and up, 2 x 1,536, in 16 bits; and of 4,096 in 8 bits with 32 fp32 scales.
+    What remains is a batch of the hidden size. Sliced experts, and releases before 0.17.0, have
+    two workspaces of 65,536 rows of the hidden size, kept since 0.13.0."""
+    model = "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8"
+    settings = {
+        "tensor_parallel_size": 4, "max_num_batched_tokens": 8192, "max_model_len": 8192
+    }  # fmt: skip
+
+    def of(rig: str, release: str, *, spread: bool) -> MoeWorkspaces:
+        memory = plan(model, rig, release, {**settings, "enable_expert_parallel": spread})
+        return moe_workspaces(memory.card, memory.config, memory.device, memory.release)
+
+    found = of("4xh100-sxm", "0.19.0", spread=True)
+    assert found.size.value == 8192 * 4096 * 2
+    assert found.kept
+    assert found.beside.value == 65536 * ((4096 + 2 * 1536) * 2 + 4096 + 32 * 4)
+    for rig, release, spread in (
+        ("4xh100-sxm", "0.19.0", False),
+        ("4xh100-sxm", "0.16.0", True),
+        ("4xrtx-pro-6000-blackwell", "0.19.0", True),
+    ):
+        other = of(rig, release, spread=spread)
+        assert other.size.value == pytest.approx(2 * 65536 * 4096 * 2, rel=0.02)
+        assert other.beside.value == 65536 * (1536 if spread else 384) + 8192 * 4096
 
 
 @pytest.mark.parametrize(
@@ -221,9 +251,12 @@ def test_rows_of_16_bit_experts_are_moved_apart_on_rocm() -> None:
 def test_moving_rows_apart_strands_the_rest_of_a_block() -> None:
     """Gate and up of Qwen3-30B-A3B leave 768 MiB a layer (128 x 1,536 rows of 4,096 bytes) to the
     down projection's 448 MiB (128 x 2,048 rows of 1,536 + 256 bytes). On two GPUs the rows of down,
-    768 bytes, stay where they are. Counted from 0.27.0, gone with 0.30.0."""
+    768 bytes, stay where they are. 0.20.0 to 0.24.0 and 0.30.0 copy the matrices once more, which
+    frees it; 0.25.0 and 0.26.0 count neither by the driver nor what loading took by it."""
     model = "Qwen/Qwen3-30B-A3B"
     for rig, release, ranks, mib in (
+        ("mi300x", "0.19.0", 1, 48 * (768 - 448)),
+        ("mi300x", "0.20.0", 1, 0),
         ("mi300x", "0.26.0", 1, 0),
         ("mi300x", "0.27.0", 1, 48 * (768 - 448)),
         ("mi300x", "0.29.0", 1, 48 * (768 - 448)),

@@ -71,6 +71,9 @@ def test_every_setting_is_what_its_plan_says(model: str, rig: str, given: dict[s
         assert sweep.num_blocks[at] == plan.num_blocks
         assert sweep.kv_tokens[at] == plan.tokens
         assert sweep.max_concurrency[at] == pytest.approx(plan.concurrency)
+        held, near = memory.max_concurrency, 1e-6 if share == SHARES[0] else 0.01
+        assert sweep.max_concurrency_low[at] == pytest.approx(held.low, rel=near)
+        assert sweep.max_concurrency_high[at] == pytest.approx(held.high, rel=near)
         assert sweep.kv_cache_bytes[at] == pytest.approx(memory.tightest.kv_cache.value, abs=8)
         assert bool(sweep.fits_surely[at]) == (memory.starts.answer is Answer.YES)
         assert bool(sweep.fits_perhaps[at]) == (memory.starts.answer is not Answer.NO)

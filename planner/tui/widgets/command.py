@@ -57,7 +57,7 @@ class CommandPanel(Panel):
     def _body(self, outcome: Outcome, command: Command, width: int) -> Content:
         if self.format == _SHELL:
             given = [f"{name}={plain(value)} \\" for name, value in outcome.settings.environ]
-            return Content("\n").join([*map(Content, given), _lines(command, width)])
+            return Content("\n").join([*map(Content, given), explained(command, width)])
         try:
             text = _exported(outcome, self.format)
         except PlanError as error:
@@ -77,7 +77,7 @@ def _formats(shown: str) -> Content:
     return Content.assemble(*keys, (" e ", "bold reverse"), " format\n", *names)
 
 
-def _lines(command: Command, width: int) -> Content:
+def explained(command: Command, width: int) -> Content:
     """As `Command.shell` writes it, with a reason beside every option."""
     written = command.shell().split("\n")
     reasons = ["", *(flag.reason for flag in command.flags)]

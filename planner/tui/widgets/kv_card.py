@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from planner.cli.format import count, rate_band, short_band
+from planner.cli.format import count, rate_band, short_band, times_band
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM
 from planner.tui.widgets.panel import Panel
@@ -29,11 +29,10 @@ class KvCard(Panel):
             return
         tokens, held = memory.kv_tokens, memory.max_concurrency
         load = outcome.settings.workload.total_tokens
-        band = "" if held.low == held.high else f" [{held.low:.1f}-{held.high:.1f}]"
         of_load, length = memory.requests_at(load), memory.config.max_model_len
         lines = (
             (short_band(tokens), "tokens"),
-            (f"{held.value:.1f}{band}", f"requests of {length:,}"),
+            (times_band(held), f"requests of {length:,}"),
             (rate_band(of_load), f"requests of {load:,}"),
             (count(memory.kv_cache.num_blocks), f"blocks of {memory.block_size} tokens"),
         )

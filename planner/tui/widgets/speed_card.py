@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from planner.cli.format import rate_band
-from planner.quantity import Quantity
+from planner.cli.format import rate_band, seconds_band
+from planner.speed.serving import SpeedEstimate
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, plain
 from planner.tui.widgets.panel import Panel
@@ -19,18 +19,11 @@ class SpeedCard(Panel):
     def draw(self, outcome: Outcome, width: int) -> None:
         """Show the estimate."""
         speed = outcome.speed
-        at_once = outcome.settings.concurrency
         self.entitle("Speed" if speed is None else f"Speed, {speed.per_user.basis.label}")
         if speed is None:
             self.update(Content.assemble((plain(outcome.no_speed), DIM)))
             return
-        each = "tok/s" if at_once == 1 else "tok/s a user"
-        lines = [(rate_band(speed.per_user), each)]
-        if at_once > 1:
-            lines.append((rate_band(speed.total), "tok/s together"))
-        if speed.ttft is not None:
-            band, unit = _time_band(speed.ttft)
-            lines.append((band, f"{unit} to first token"))
+        lines = _rates(speed, outcome.alone)
         lines.append(("", f"bound by {speed.bound_by}"))
         lines += [("", plain(note)) for note in speed.notes]
         self.update(
@@ -40,8 +33,18 @@ class SpeedCard(Panel):
         )
 
 
-def _time_band(quantity: Quantity) -> tuple[str, str]:
-    """A time with its band, and the unit of all three."""
-    if quantity.high < 1:
-        return rate_band(quantity.times(1000)), "ms"
-    return f"{quantity.value:.2f} [{quantity.low:.2f}-{quantity.high:.2f}]", "s"
+def _rates(speed: SpeedEstimate, alone: SpeedEstimate | None) -> list[tuple[str, str]]:
+    """Numbers and what they are; `alone`: the same of a single request, where several are asked."""
+    if alone is None:
+        rates = [(speed.per_user, "tok/s")]
+    else:
+        many = f"tok/s, {speed.workload.concurrency:,} at once"
+        rates = [(speed.total, many), (speed.per_user, "tok/s for each of them")]
+    lines = [(rate_band(rate), what) for rate, what in rates]
+    if speed.ttft_loaded is not None:
+        lines.append((seconds_band(speed.ttft_loaded), "to first token"))
+    if alone is not None:
+        lines.append((rate_band(alone.per_user), "tok/s, one alone"))
+        if alone.ttft is not None:
+            lines.append((seconds_band(alone.ttft), "one alone"))
+    return lines

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log2
 from typing import Final
 
 from textual.content import Content
 
-from planner.cli.format import rate_band, seconds
+from planner.cli.format import rate_band, seconds_band
 from planner.errors import PlanError
 from planner.speed.acceptance import task_of
 from planner.speed.roofline import RoofPoint, roofline
@@ -16,8 +17,9 @@ from planner.tui.show import DIM
 from planner.tui.widgets.study import Study
 
 _MOST: Final = 512  # requests at once
-_BESIDE: Final = 60  # columns that are not bar, some left free
+_BESIDE: Final = 11  # columns in front of the bar, and one left free
 _NARROWEST: Final = 8
+_FIRST: Final = "first token"
 
 Points = tuple[RoofPoint, ...]
 
@@ -40,31 +42,53 @@ class SpeedPanel(Study[Points]):
 
     def draw_answer(self, answer: Points, outcome: Outcome, width: int) -> Content:
         """A line for each number of requests."""
-        bar = max(_NARROWEST, width - _BESIDE)
+        told = [_numbers(point) for point in answer]
+        widths = [max(map(len, texts)) for texts in zip(*told, strict=True)]
+        widths[-1] = max(widths[-1], len(_FIRST))
+        bar = max(_NARROWEST, width - _BESIDE - sum(widths) - len(widths))
         scale = bar / log2(1 + max(max(point.roof, point.speed.total.value) for point in answer))
-        heading = f"{'at once':>9}  {'tok/s together':<{bar + 21}}{'each':>4}{'first token':>22}"
         now = outcome.settings.concurrency
+        total, total_band, each, each_band, first = widths
+        heading = (
+            f"{'at once':>9} {'tok/s together':<{bar + total + total_band + 2}} "
+            f"{'each':<{each + each_band + 1}} {_FIRST:>{first}}"
+        )
         lines = [Content.assemble((heading, DIM))]
-        lines += [_line(point, point.concurrency == now, scale, bar) for point in answer]
+        for point, texts in zip(answer, told, strict=True):
+            here = point.concurrency == now
+            lines.append(Content.assemble(*_bar(point, here, scale, bar), *_placed(texts, widths)))
         lines += [Content.assemble((line, DIM)) for line in _notes(answer)]
         return Content("\n").join(lines)
 
 
-def _line(point: RoofPoint, here: bool, scale: float, width: int) -> Content:
+def _numbers(point: RoofPoint) -> tuple[str, ...]:
+    """Tokens a second of all and of each with their bands, time to the first with its own."""
     speed = point.speed
-    full = min(width, max(1, round(scale * log2(1 + speed.total.value))))
-    roof = min(width, round(scale * log2(1 + point.roof)))
-    letter = "┄" if point.reads_most else "┈"
-    first = "-" if speed.ttft is None else seconds(speed.ttft.value)
     together, _, band = rate_band(speed.total).partition(" ")
     each, _, each_band = rate_band(speed.per_user).partition(" ")
-    return Content.assemble(
-        (f"{'▸' if here else ' '} {point.concurrency:>7,}  ", "bold" if here else ""),
+    first = "-" if speed.ttft_loaded is None else seconds_band(speed.ttft_loaded)
+    return together, band, each, each_band, first
+
+
+def _bar(point: RoofPoint, here: bool, scale: float, width: int) -> tuple[tuple[str, str], ...]:
+    full = min(width, max(1, round(scale * log2(1 + point.speed.total.value))))
+    roof = min(width, round(scale * log2(1 + point.roof)))
+    letter = "┄" if point.reads_most else "┈"
+    return (
+        (f"{'▸' if here else ' '} {point.concurrency:>7,} ", "bold" if here else ""),
         ("━" * full, "$success"),
         (letter * max(0, roof - full) + " " * (width - max(full, roof)), DIM),
-        (f" {together:>5} ", "bold"),
-        f"{band:<13} {each:>4} {each_band:<10}{first:>11}",
     )
+
+
+def _placed(texts: Sequence[str], widths: Sequence[int]) -> list[tuple[str, str]]:
+    """Numbers at the right of their columns, bands at the left."""
+    numbers = (0, 2, 4)
+    placed = [
+        f"{text:>{width}}" if at in numbers else f"{text:<{width}}"
+        for at, (text, width) in enumerate(zip(texts, widths, strict=True))
+    ]
+    return [(f" {text}", "" if at else "bold") for at, text in enumerate(placed)]
 
 
 def _notes(points: Points) -> list[str]:
@@ -77,7 +101,5 @@ def _notes(points: Points) -> list[str]:
         notes.append(f"the roofline of computing is far off: {points[0].computing:,.0f} tok/s")
     waits = [point.concurrency for point in points if point.speed.admitted < point.concurrency]
     if waits:
-        notes.append(
-            f"from {waits[0]:,} on the KV cache holds fewer; the rest wait, not counted here"
-        )
+        notes.append(f"from {waits[0]:,} on the KV cache holds fewer; the rest wait for their turn")
     return notes

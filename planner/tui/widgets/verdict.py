@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from planner.cli.format import chance
+from planner.cli.format import chance, times_band
 from planner.memory.verdict import Answer
 from planner.tui.outcome import Outcome
 from planner.tui.show import ANSWERS, DIM, plain
@@ -43,10 +43,10 @@ class VerdictPanel(Steady):
         if outcome.can_be_mended:
             return Content.assemble(("looking for what would start …", DIM))
         if outcome.answer is Answer.YES and outcome.memory is not None:
-            held = outcome.memory.max_concurrency.value
+            held = times_band(outcome.memory.max_concurrency)
             length = outcome.memory.config.max_model_len
             if outcome.memory.kv_cache.groups:
-                return Content(f"{held:.1f} requests of {length:,} tokens at once")
+                return Content(f"{held} requests of {length:,} tokens at once")
         return Content("")
 
     def _show(self, outcome: Outcome, second: Content) -> None:

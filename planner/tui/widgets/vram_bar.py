@@ -9,17 +9,15 @@ from textual.content import Content
 from planner.cli.format import gib, gib_band
 from planner.engine.device import Platform
 from planner.memory.budget import Part
-from planner.memory.plan import MemoryPlan, RankMemory
-from planner.tui.budget import LOOKS, listed, spent
+from planner.memory.plan import MemoryPlan
+from planner.tui.budget import LOOKS, UNSURE, bar, columns_of_a_byte, listed
 from planner.tui.outcome import Outcome
 from planner.tui.show import DIM, columns
 from planner.tui.widgets.panel import Panel
 
-_UNSURE: Final = "╱"  # how far the KV cache may be smaller
 _WIDE: Final = 130  # columns from which on the legend says all in two columns
-_ROOMY: Final = 74  # and from which on it has bands, where there are lines for it
-_TALL: Final = 34  # lines of the terminal from which on there are
-_THREE: Final = 72  # without, columns for three parts a line
+_ROOMY: Final = 74  # and from which on there is room for two parts a line
+_TALL: Final = 34  # lines of the terminal from which on the bar takes two
 _MOST_STAGES: Final = 8  # each with a bar of its own
 
 
@@ -34,10 +32,10 @@ class VramBar(Panel):
             self.update(Content.assemble(("no budget: vLLM refuses before it loads", DIM)))
             return
         self.entitle(_title(memory))
-        roomy = width >= _ROOMY and self.app.size.height >= _TALL
-        across = 2 if roomy or width < _THREE else 3
-        legend = _legend(memory) if width >= _WIDE else _short_legend(memory, across, roomy)
-        self.update(Content("\n").join([*_bars(memory, width), legend]))
+        tall = self.app.size.height >= _TALL
+        short = _short_legend(memory, 2 if width >= _ROOMY else 1)
+        legend = _legend(memory) if width >= _WIDE else short
+        self.update(Content("\n").join([*_bars(memory, width, tall), legend]))
 
 
 def _title(memory: MemoryPlan) -> str:
@@ -46,54 +44,28 @@ def _title(memory: MemoryPlan) -> str:
         each = "the machine"
     stages = len(memory.ranks)
     tightest = f", ▸ the tightest of {stages} stages" if stages > 1 else ""
-    return f"Memory of {each} in GiB: {gib(memory.device_total.value)}{tightest}"
+    total = gib(memory.device_total.value)
+    return f"Memory of {each} in GiB: {total}{tightest}, {UNSURE} may be less"
 
 
-def _bars(memory: MemoryPlan, width: int) -> list[Content]:
+def _bars(memory: MemoryPlan, width: int, tall: bool) -> list[Content]:
     """A bar for each stage, and the ruler below them."""
     if not 1 < len(memory.ranks) <= _MOST_STAGES:
-        bar = _bar(memory, memory.tightest, _scale(memory, width), width)
-        return [bar, bar, Content.assemble((_ruler(memory, width), DIM))]
+        drawn = bar(memory, memory.tightest, columns_of_a_byte(memory, width), width)
+        ruler = Content.assemble((_ruler(memory, width), DIM))
+        return [drawn, drawn, ruler] if tall else [drawn, ruler]
     room = width - 2
-    scale = _scale(memory, room)
+    scale = columns_of_a_byte(memory, room)
     lines = []
     for rank in memory.ranks:
         mark = "▸ " if rank is memory.tightest else "  "
-        lines.append(Content.assemble(mark, _bar(memory, rank, scale, room)))
+        lines.append(Content.assemble(mark, bar(memory, rank, scale, room)))
     return [*lines, Content.assemble("  ", (_ruler(memory, room), DIM))]
-
-
-def _scale(memory: MemoryPlan, width: int) -> float:
-    """Columns of a byte: the bar holds the device, or all that is asked of it if that is more."""
-    asked = [sum(part.size.value for part in spent(memory, rank)) for rank in memory.ranks]
-    return width / max(*asked, memory.device_total.value, 1.0)
-
-
-def _bar(memory: MemoryPlan, rank: RankMemory, scale: float, width: int) -> Content:
-    """Every part that is there gets at least one column."""
-    shown = spent(memory, rank)
-    pieces: list[tuple[str, str]] = []
-    left, end = width, 0.0
-    for index, part in enumerate(shown):
-        after = len(shown) - index - 1
-        end += part.size.value * scale
-        columns_now = max(1, min(left - after, round(end) - (width - left)))
-        pieces += _piece(part, columns_now, scale)
-        left -= columns_now
-    return Content.assemble(*pieces)
-
-
-def _piece(part: Part, width: int, scale: float) -> list[tuple[str, str]]:
-    pattern, style = LOOKS[part.letter]
-    if part.letter != "K":
-        return [(part.letter + pattern * (width - 1), style)]
-    unsure = min(width - 1, round((part.size.value - part.size.low) * scale))
-    return [("K" + _UNSURE * unsure + pattern * (width - 1 - unsure), style)]
 
 
 def _ruler(memory: MemoryPlan, width: int) -> str:
     """Where the share that vLLM asks for ends, and where the device does."""
-    scale, share = _scale(memory, width), memory.config.gpu_memory_utilization
+    scale, share = columns_of_a_byte(memory, width), memory.config.gpu_memory_utilization
     device = max(1, min(width, round(memory.device_total.value * scale)))
     asked = max(1, min(device, round(memory.requested.value * scale)))
     line = ["─"] * device + [" "] * (width - device)
@@ -127,9 +99,6 @@ def _legend(memory: MemoryPlan) -> Content:
                 (part.size.basis.label, DIM),
             ]
         )
-        if _is_unsure(part):
-            unsure = [(" ", ""), (_UNSURE * 2, style), ("KV, unsure", DIM)]
-            rows.append([*unsure, ("", ""), ("", ""), ("", "")])
     half = (len(rows) + 1) // 2
     blank = [("", "")] * len(rows[0])
     right = [*rows[half:], *[blank] * (2 * half - len(rows))]
@@ -137,17 +106,13 @@ def _legend(memory: MemoryPlan) -> Content:
     return columns([[*one, ("    ", ""), *two] for one, two in pairs], right=(3, 10))
 
 
-def _short_legend(memory: MemoryPlan, across: int, bands: bool) -> Content:
-    """So many parts a line, in GiB, in the order of the bar."""
-    cells = []
+def _short_legend(memory: MemoryPlan, across: int) -> Content:
+    """So many parts a line, in GiB with their bands, in the order of the bar."""
+    cells: list[tuple[tuple[str, str], ...]] = []
     for part in listed(memory):
         pattern, style = LOOKS[part.letter]
         size, band = _size(part)
-        named = ((part.letter + pattern, f"bold {style}"), (part.name, ""), size)
-        cells.append((*named, band) if bands else named)
-        if _is_unsure(part):
-            unsure = ((_UNSURE * 2, f"bold {style}"), ("KV, unsure", DIM), ("", ""))
-            cells.append((*unsure, ("", "")) if bands else unsure)
+        cells.append(((part.letter + pattern, f"bold {style}"), (part.name, ""), size, band))
     many = len(cells[0])
     rows = [
         [piece for cell in cells[start : start + across] for piece in cell]
@@ -160,8 +125,3 @@ def _size(part: Part) -> tuple[tuple[str, str], tuple[str, str]]:
     """In GiB, and the band."""
     size, _, band = gib_band(part.size).partition(" ")
     return (size, "bold"), (band, "bold")
-
-
-def _is_unsure(part: Part) -> bool:
-    """Whether a piece of it is drawn that may not be there."""
-    return part.letter == "K" and part.size.low < part.size.value

@@ -92,7 +92,7 @@ def compare(driver: Driver, check: dict[str, object]) -> None:
     assert outcome.memory.kv_tokens.value == tokens
     assert driver.text("KvCard").startswith(f"{short_count(tokens)} ")
     held = memory["max_concurrency"]["value"]
-    assert f"\n{held:.1f} " in driver.text("KvCard") or tokens == held == 0
+    assert f"\n{held:,.1f} " in driver.text("KvCard") or tokens == held == 0
     rank = min(memory["ranks"], key=lambda each: each["kv_cache"]["value"])
     legend = driver.text("#vram")
     for part in (rank["weights"]["total"], rank["activation"], rank["non_torch"]):

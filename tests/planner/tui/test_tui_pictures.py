@@ -18,6 +18,7 @@ from steady_constants import steady_constants  # noqa: F401 (a fixture)
 from test_tui_states import model
 from textual.events import Paste
 from textual.pilot import Pilot
+from textual.widgets import TextArea
 from tui_driver import SIZES, SMALL, Driver
 
 from hardware_db import find_rig
@@ -264,6 +265,8 @@ def test_a_screen_looks_as_agreed(
                 await driver.rest()
         if picture.script is not None:
             await picture.script(driver)
+        for each in app.screen.query(TextArea):
+            each.cursor_blink = False
         await driver.still()
 
     assert snap_compare(app, terminal_size=size, run_before=prepare)  # type: ignore[operator]

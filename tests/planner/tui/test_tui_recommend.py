@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from textual.widgets import DataTable
-from tui_driver import SMALL, Driver, drive, screen_text
+from tui_driver import SMALL, Driver, drive, screen_text, shown
 
 from hardware_db import find_rig
 from planner import PlanError
 from planner.comparison import Side, compare_plans
 from planner.recommendation.rank import recommend
 from planner.tui.ranking import COLUMNS, Filters, ordered
-from planner.tui.screens.compare import CompareScreen
+from planner.tui.screens.compare import CommandCard, CompareScreen
 from planner.tui.screens.recommend import RecommendScreen
 
 
@@ -111,9 +111,19 @@ def test_three_plans_stand_side_by_side_and_one_is_opened(size: tuple[int, int])
         screen = driver.app.screen
         assert isinstance(screen, CompareScreen)
         first, second, third = screen._choices
-        numbers = driver.text("#numbers")
+        numbers, sizes = driver.text("#numbers"), driver.text("#memory")
         for each in (first, second, third):
-            assert f"{each.settled.memory.tightest.weights.value / 2**30:.2f} GiB" in numbers
+            rank = each.settled.memory.tightest
+            for size in (rank.weights, rank.activation, rank.kv_cache):
+                assert f"{size.value / 2**30:.2f}" in sizes
+                if size.low < size.high:
+                    assert f"[{size.low / 2**30:.2f}-{size.high / 2**30:.2f}]" in sizes
+        bars = [line for line in sizes.splitlines() if "W█" in line and "weights" not in line]
+        assert [line.count("K") for line in bars] == [3, 3]
+        commands = "\n".join(map(shown, screen.query(CommandCard)))
+        for each in (first, second, third):
+            assert f"vllm serve {each.model_id}" in commands
+            assert f"--max-num-seqs {each.settled.memory.config.max_num_seqs}" in commands
         assert "quality" in numbers
         assert "for each user" in numbers
         assert "for each user" in screen_text(driver.app)
@@ -136,7 +146,7 @@ def test_differences_are_those_of_vplan_compare() -> None:
     async def script(driver: Driver) -> None:
         driver.app.push_screen(CompareScreen(found, found.choices))
         await driver.rest()
-        text = driver.text("#numbers")
+        text = driver.text("#numbers") + driver.text("#memory")
         for row in rows:
             assert row.name in text
 
