@@ -40,6 +40,7 @@ from planner import EngineConfig
 from planner.settings import Settings
 from planner.tui.app import VplanApp
 from planner.tui.knob import turn
+from planner.tui.library import Library
 from planner.tui.screens.plan import PlanScreen
 from planner.tui.widgets.knob_row import KnobRow
 
@@ -133,7 +134,7 @@ def at_size(size: tuple[int, int], count: int, seed: int, longest_pause: float =
     """The costs of changes on a terminal of this size."""
 
     async def run() -> list[Cost]:
-        app = VplanApp(_BEGIN, offline=True, alone=True)
+        app = VplanApp(_BEGIN, Library(offline=True), alone=True)
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.5)
             costs = await changes(app, pilot, count, seed, longest_pause)

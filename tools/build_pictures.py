@@ -32,8 +32,10 @@ PICTURES = {"tui": ("v",), "tui-recommend": ("r",)}  # file: the keys that lead 
 async def draw(keys: tuple[str, ...]) -> str:
     """The screen after some keys, as SVG."""
     from planner.tui.app import VplanApp  # once the environment is set
+    from planner.tui.library import Library
 
-    async with VplanApp(PLAN, offline=True).run_test(size=SIZE) as pilot:
+    app = VplanApp(PLAN, Library(offline=True))
+    async with app.run_test(size=SIZE) as pilot:
         drawn = await settled(pilot)
         for key in keys:
             await pilot.press(key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from msgspec.structs import replace
 
-from hardware_db import HardwareError, find_rig
+from hardware_db import HardwareError
 from planner.cli.options import Gpu, Offline, VllmVersion
 from planner.cli.status import Status
 from planner.engine.releases import find_release
@@ -18,6 +18,7 @@ from planner.errors import PlanError
 
 if TYPE_CHECKING:
     from planner.settings import Settings
+    from planner.tui.library import Library
 
 _USUAL_GPU: Final = "rtx-4090"
 _USUAL_MODEL: Final = "Qwen/Qwen3-8B"
@@ -42,35 +43,42 @@ def tui(
     Begins where the last session ended, unless a file, hardware, a model or a release is given.
     """
     _need_terminal()
-    from planner.plan_file import read_plan
     from planner.tui.app import VplanApp  # Textual, which nothing else needs
-    from planner.tui.session import restore
+    from planner.tui.library import Library
 
-    settings, greeting = None, ""
+    settings, greeting, library = None, "", Library(offline=offline)
     if file is None and not (fresh or gpu or model or vllm_version):
+        from planner.tui.session import restore
+
         settings, greeting = restore()
     if settings is None:
-        settings = read_plan(file) if file is not None else _usual(gpu, model)
+        settings = _read(file) if file is not None else _usual(gpu, model, library)
         settings = replace(
             settings,
             gpu=gpu or settings.gpu,
             model=model or settings.model,
             vllm=find_release(vllm_version).name if vllm_version else settings.vllm,
         )
-        find_rig(settings.gpu)  # says what is wrong with it before the screen is taken
-    app = VplanApp(settings, path=file, offline=offline, greeting=greeting, alone=True)
+        library.rig(settings.gpu)  # says what is wrong with it before the screen is taken
+    app = VplanApp(settings, library, path=file, greeting=greeting, alone=True)
     app.run()
     return app.return_code or Status.YES
 
 
-def _usual(gpu: str | None, model: str | None) -> Settings:
+def _read(file: Path) -> Settings:
+    from planner.plan_file import read_plan
+
+    return read_plan(file)
+
+
+def _usual(gpu: str | None, model: str | None, library: Library) -> Settings:
     """What to begin with: a small model, on the hardware here or on a common one."""
     from planner.engine_config import EngineConfig
     from planner.recommendation.requirements import DEFAULT_CONTEXT
     from planner.settings import Settings
 
     config = EngineConfig(max_model_len=DEFAULT_CONTEXT if model is None else None)
-    here = "auto" if gpu is None and _has_gpu() else _USUAL_GPU
+    here = "auto" if gpu is None and _has_gpu(library) else _USUAL_GPU
     return Settings(gpu or here, model or _USUAL_MODEL, find_release().name, config)
 
 
@@ -92,9 +100,9 @@ def _need_terminal() -> None:
         )
 
 
-def _has_gpu() -> bool:
+def _has_gpu(library: Library) -> bool:
     try:
-        find_rig("auto")
+        library.rig("auto")
     except HardwareError:
         return False
     return True

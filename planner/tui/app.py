@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Final
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, MouseDown, Paste
+from textual.reactive import Reactive
 from textual.screen import Screen
+from textual.theme import Theme
 
 from planner.settings import Settings
 from planner.tui.background import SPARE_TIME, Running
@@ -32,6 +34,7 @@ class VplanApp(App[None]):
     """`vplan tui`."""
 
     TITLE = "vplan"
+    theme: Reactive[str] = Reactive(DARK.name)  # from the first: another is all of the looks again
     CSS_PATH = "vplan.tcss"
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 (an attribute of instances to Textual)
         (0, "-narrow"),
@@ -47,30 +50,37 @@ class VplanApp(App[None]):
     def __init__(
         self,
         settings: Settings,
+        library: Library,
         *,
         path: Path | None = None,
-        offline: bool = False,
         greeting: str = "",
         alone: bool = False,
     ) -> None:
         """`alone`: the process is there for this app, which then decides how it is collected."""
         super().__init__()
         self._alone = alone
-        self._plan = PlanScreen(settings, Library(offline=offline), path)
+        self._plan = PlanScreen(settings, library, path)
         self._documents = Documents(self, self._plan)
         self._greeting = greeting
 
+    @property
+    def available_themes(self) -> dict[str, Theme]:
+        """By name."""
+        return {theme.name: theme for theme in (DARK, LIGHT)}
+
     def on_mount(self) -> None:
         """Open the plan screen."""
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        self.theme = DARK.name
         self.push_screen(self._plan)
         if self._greeting:
             self.notify(self._greeting, severity="warning", timeout=20)
 
     def on_ready(self) -> None:
+        """Begin what waits for the first picture."""
+        self._plan.call_after_refresh(self._drawn)
+
+    def _drawn(self) -> None:
         """What is there once the plan is drawn stays: no collection goes through it again."""
+        self._plan.drawn()
         if self._alone:
             gc.freeze()
             gc.set_threshold(*_COLLECTS)

@@ -18,6 +18,7 @@ from planner import EngineConfig
 from planner.launch.watchdog import descendants
 from planner.settings import Settings
 from planner.tui.app import VplanApp
+from planner.tui.library import Library
 
 pytestmark = pytest.mark.vllm
 
@@ -47,7 +48,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def drive(settings: Settings, script: Script) -> None:
     async def run() -> None:
-        app = VplanApp(settings, offline=True)
+        app = VplanApp(settings, Library(offline=True))
         async with app.run_test(size=(120, 40)) as pilot:
             await reach(app, pilot, "starts")
             await pilot.press("x")

@@ -10,6 +10,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.events import Resize, ScreenResume
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -100,9 +101,11 @@ class PlanScreen(Screen[None]):
         self.remedies: tuple[Remedy, ...] | None = None  # None: not yet looked for
         self._opened: Settings | None = None  # the last settings that could be planned
         self._settling: Timer | None = None
+        self._is_drawn = False
 
     def compose(self) -> ComposeResult:
-        """Title, verdict, knobs, results, a line of help."""
+        """Title, verdict, knobs, results, a line of help, each with its looks from the first."""
+        self.add_class(self._breakpoint(self.app.size.width), update=False)
         yield Steady(id="title")
         yield VerdictPanel(id="verdict")
         with Body(id="body"):
@@ -115,6 +118,21 @@ class PlanScreen(Screen[None]):
         """Plan what there is."""
         self.query_one("#knob-gpu").focus()
         self.replan()
+
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        """What was mounted just now has its looks."""
+        event.refresh_styles = bool(self.outer_size)
+
+    def on_resize(self, event: Resize) -> None:
+        """A size that it has, of which a layout tells as well, is no reason for another layout."""
+        suits = self.has_class(self._breakpoint(event.size.width))
+        if suits and event.size == self.outer_size:
+            event.prevent_default()
+
+    def _breakpoint(self, width: int) -> str:
+        """The class of a screen of so many columns."""
+        breakpoints = self.app.HORIZONTAL_BREAKPOINTS or []
+        return max((least, name) for least, name in breakpoints if width >= least)[1]
 
     @property
     def settings(self) -> Settings:
@@ -182,7 +200,7 @@ class PlanScreen(Screen[None]):
         results.show(outcome)
         if self._settling is not None:
             self._settling.stop()
-        self._settling = self.set_timer(_SETTLES, self._ask_slow)
+        self._settling = self.set_timer(_SETTLES, self._ask_slow, pause=not self._is_drawn)
 
     def _show_problem(self, problem: str) -> None:
         self.outcome = None
@@ -207,6 +225,12 @@ class PlanScreen(Screen[None]):
         )
 
     # -- what takes longer than a plan ---------------------------------------------------------
+
+    def drawn(self) -> None:
+        """There is a first picture, which nothing that takes longer may have kept waiting."""
+        self._is_drawn = True
+        if self._settling is not None:
+            self._settling.resume()
 
     def _ask_slow(self) -> None:
         if self.outcome is not None:

@@ -47,7 +47,7 @@ class KeyLine(Static):
             if room < 0:
                 break
             shown.append(piece)
-        self.update(Content.assemble(*shown, *always))
+        self.update(Content.assemble(*shown, *always), layout=False)  # a line, whatever is in it
 
     def _piece(self, binding: Binding, where: str) -> Content:
         key = (f" {self.app.get_key_display(binding)}", "bold")

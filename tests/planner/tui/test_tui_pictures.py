@@ -42,6 +42,7 @@ from planner.report.models import ModelReport
 from planner.report.validation import TermReport, ValidationReport
 from planner.settings import Settings
 from planner.tui.app import VplanApp
+from planner.tui.library import Library
 
 Script = Callable[[Driver], Awaitable[None]]
 LOG = cuda_log("0.33.0", Said())
@@ -254,7 +255,7 @@ def test_a_screen_looks_as_agreed(
     picture = PICTURES[name]
     rehearsed.outcome = picture.outcome
     monkeypatch.setattr("model_cards.sources.open.is_offline", lambda: not picture.online)
-    app = VplanApp(picture.settings, offline=not picture.online)
+    app = VplanApp(picture.settings, Library(offline=not picture.online))
 
     async def prepare(pilot: Pilot[None]) -> None:
         driver = Driver(app, pilot)

@@ -112,6 +112,22 @@ def test_every_knob_can_be_reached_and_is_then_in_sight(size: tuple[int, int]) -
     drive(script, size=size)
 
 
+def test_a_terminal_resized_below_a_dialog_is_drawn_anew() -> None:
+    async def script(driver: Driver) -> None:
+        await driver.press("?")
+        await driver.pilot.resize_terminal(80, 24)
+        await driver.rest()
+        await driver.press("escape")
+        assert driver.plan.has_class("-narrow")
+        assert not driver.plan.has_class("-wide")
+        assert (
+            driver.plan.query_one("#knobs").region.width
+            == driver.plan.query_one("#body").region.width - 1
+        )
+
+    drive(script, size=(200, 60))
+
+
 def test_a_resized_terminal_is_drawn_anew() -> None:
     async def script(driver: Driver) -> None:
         await driver.pilot.resize_terminal(80, 24)

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from planner import EngineConfig
 from planner.settings import Settings
 from planner.tui.app import VplanApp
+from planner.tui.library import Library
 from planner.tui.screens.plan import PlanScreen
 from planner.tui.widgets.knob_row import LABEL, KnobRow
 
@@ -161,7 +162,7 @@ def drive(
     """Run a script against an app."""
 
     async def run() -> None:
-        app = VplanApp(settings, path=path, offline=True)
+        app = VplanApp(settings, Library(offline=True), path=path)
         async with app.run_test(size=size) as pilot:
             driver = Driver(app, pilot)
             await driver.rest()
