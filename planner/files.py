@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from secrets import token_hex
 
 from planner.errors import PlanError
 
@@ -46,7 +45,7 @@ def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
 
 
 def _write_whole(path: Path, content: bytes, force: bool) -> None:
-    partial = path.with_name(f".{token_hex(8)}.part")
+    partial = path.with_name(f".{os.urandom(8).hex()}.part")
     try:
         with partial.open("xb") as stream:
             stream.write(content)
