@@ -35,7 +35,7 @@ class Frame(Struct, frozen=True):
     made_for: tuple[object, ...]
     background: Color
     empty: Strip  # a row without text
-    edges: dict[int, Strip]  # lines of border and padding
+    edges: dict[int, Strip]  # lines of border and padding, those below counted from the end
 
     def around(self, row: Row, gutter: Spacing, filters: Sequence[LineFilter]) -> Strip:
         """A row between its borders; drawn once."""
@@ -124,7 +124,8 @@ class Steady(Static):
         for y in crop.line_range:
             place = y - gutter.top
             if not 0 <= place < height:
-                lines.append(frame.edges.get(y) or frame.edges.setdefault(y, self._bare(y)))
+                edge = y if place < 0 else y - self.outer_size.height
+                lines.append(frame.edges.get(edge) or frame.edges.setdefault(edge, self._bare(y)))
             elif place < len(rows):
                 lines.append(frame.around(rows[place], gutter, filters))
             else:
@@ -154,7 +155,7 @@ class Steady(Static):
 
     def _framed(self) -> Frame:
         """The frame that is right now."""
-        made_for = self._look, self.outer_size, self.border_title
+        made_for = self._look, self.border_title
         if self._frame is None or self._frame.made_for != made_for:
             empty = self._bare(self.gutter.top)
             self._frame = Frame(made_for, self.background_colors[1], empty, {})
