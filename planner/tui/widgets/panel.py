@@ -37,12 +37,5 @@ class Panel(Steady):
             self.redraw()
 
     @property
-    def is_growing(self) -> bool:
-        """Whether it is still to be drawn, or to be given the room for all that is drawn."""
-        if self.outcome is None or not self.display or not self.content_size.width:
-            return False
-        return self._drawn is not self.outcome or len(self._rows) > self.content_size.height
-
-    @property
     def _at(self) -> tuple[int, int]:
         return self.content_size.width, self.app.size.height

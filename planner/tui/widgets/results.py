@@ -71,6 +71,7 @@ class Results(ScrollableContainer, can_focus=False):
 
     def show(self, outcome: Outcome) -> None:
         """Show an outcome in every panel."""
+        self._grows = False
         for panel in self._panels:
             panel.show(outcome)
 
@@ -120,8 +121,12 @@ class Results(ScrollableContainer, can_focus=False):
     def answered(self) -> None:
         """All studies have their answers: what was asked for has its length now."""
         if self._grows:
-            self._grows = False
             self.set_timer(_DRAWN, self._bring_into_sight)
+
+    def watch_virtual_size(self) -> None:
+        """What was asked for, or a scrollbar beside it, has got longer."""
+        if self._grows:
+            self.call_after_refresh(self._bring_into_sight)
 
     def scroll_pages(self, pages: int) -> None:
         """Scroll by pages."""
@@ -147,9 +152,6 @@ class Results(ScrollableContainer, can_focus=False):
         """Scroll to the tabs; where all panels are shown, to the one that was asked for."""
         tabs = self.query_one(Tabs)
         panel = self.query_one(f"#tab-{tabs.active}", Panel)
-        if panel.is_growing:
-            self.set_timer(_DRAWN, self._bring_into_sight)
-            return
         target = tabs if tabs.region.height else panel
         for area in self._scrolled():
             area.scroll_to_widget(target, top=True, animate=False)
