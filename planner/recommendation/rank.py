@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
@@ -95,6 +95,7 @@ class Recommendation(Struct, frozen=True):
     release: Release
     choices: tuple[Choice, ...]
     smallest_unfit: tuple[str, str] | None  # (smallest model, why not) if nothing fits
+    misses: tuple[Miss, ...] = ()  # those that were looked at and do not work, best first
 
 
 def recommend(
@@ -104,11 +105,13 @@ def recommend(
     vllm: str | Release | None = None,
     limit: int = 8,
     everything: bool = False,
+    told: Callable[[int, int], None] | None = None,
 ) -> Recommendation:
     """The best models for `rig`, one of each family, or with `everything` all that work.
 
     Ordered by quality; where that cannot tell models apart, by what the objective is about
-    (balanced: predicted seconds for an answer), then by date. Raises `PlanError` if the rig's
+    (balanced: predicted seconds for an answer), then by date. `told` hears before each model how
+    many of how many have been looked at, and may raise to end it. Raises `PlanError` if the rig's
     memory is not known.
     """
     if limit < 1:
@@ -118,7 +121,10 @@ def recommend(
     found: list[Choice] = []
     misses: list[Miss] = []
     bar = _Bar(aim, {}, None)
-    for model, quality in _by_quality(requirements.use_case):
+    rated = _by_quality(requirements.use_case)
+    for at, (model, quality) in enumerate(rated):
+        if told is not None:
+            told(at, len(rated))
         if not everything and not bar.is_passed(model, quality):
             continue
         choice = best_checkpoint(model, rig, requirements, release)
@@ -135,6 +141,7 @@ def recommend(
         release,
         in_tiers(found, aim) if everything else in_tiers(leaders(found, aim), aim)[:limit],
         (smallest.model_id, smallest.reason) if smallest is not None and not found else None,
+        tuple(misses),
     )
 
 

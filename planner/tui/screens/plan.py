@@ -32,11 +32,13 @@ from planner.tui.show import DIM, plain
 from planner.tui.widgets.command import CommandPanel
 from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.knob_list import WRONG_INPUT, KnobList
+from planner.tui.widgets.nothing import Nothing
 from planner.tui.widgets.results import Body, Results
 from planner.tui.widgets.speculation_panel import SpeculationPanel
 from planner.tui.widgets.steady import Steady
 from planner.tui.widgets.verdict import VerdictPanel
 
+_LONG: Final = 0.3  # seconds that a model may take to open before what was there is put away
 _SETTLES: Final = 0.1  # seconds without a change before what takes longer than a plan is asked for
 
 
@@ -102,6 +104,7 @@ class PlanScreen(Screen[None]):
         self._opened: Settings | None = None  # the last settings that could be planned
         self._settling: Timer | None = None
         self._is_drawn = False
+        self._waits: Timer | None = None  # until what was planned before goes out of sight
 
     def compose(self) -> ComposeResult:
         """Title, verdict, knobs, results, a line of help, each with its looks from the first."""
@@ -164,6 +167,7 @@ class PlanScreen(Screen[None]):
         self.remedies = None
         self.workers.cancel_group(self, "open")
         self.workers.cancel_group(self, "slow")
+        self._end_waiting()
         try:
             inputs = self.library.ready(settings)
         except WRONG_INPUT as error:
@@ -175,6 +179,7 @@ class PlanScreen(Screen[None]):
         self.outcome = None
         self.show_settings()
         self.query_one(VerdictPanel).show_opening(settings.model)
+        self._waits = self.set_timer(_LONG, self._show_opening)
         self._open(settings)
 
     @work(exclusive=True, group="open")
@@ -187,7 +192,15 @@ class PlanScreen(Screen[None]):
         else:
             self._show(judge(settings, inputs))
 
+    def _show_opening(self) -> None:
+        """Put what was planned before out of sight: it is not of this model."""
+        if self.outcome is None:
+            self.query_one(Nothing).show(self.settings.model)
+            self.query_one(KnobList).show_command(False)
+            self.query_one(Results).show_nothing()
+
     def _show(self, outcome: Outcome) -> None:
+        self._end_waiting()
         self.outcome, self._opened = outcome, outcome.settings
         self.show_settings()
         results, is_planned = self.query_one(Results), outcome.memory is not None
@@ -202,7 +215,14 @@ class PlanScreen(Screen[None]):
             self._settling.stop()
         self._settling = self.set_timer(_SETTLES, self._ask_slow, pause=not self._is_drawn)
 
+    def _end_waiting(self) -> None:
+        if self._waits is not None:
+            self._waits.stop()
+            self._waits = None
+
     def _show_problem(self, problem: str) -> None:
+        self._end_waiting()
+        self.query_one(Nothing).show()
         self.outcome = None
         self.show_settings()
         self.query_one(KnobList).show_command(False)

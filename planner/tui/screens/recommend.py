@@ -13,6 +13,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Input, Label, Static, Tab, Tabs
+from textual.worker import get_current_worker
 
 from hardware_db import Rig
 from planner.errors import PlanError
@@ -24,9 +25,11 @@ from planner.tui.screens.compare import CompareScreen
 from planner.tui.screens.help import Help
 from planner.tui.show import DIM, plain, shorten
 from planner.tui.widgets.key_line import KeyLine
+from planner.tui.widgets.no_rows import NoRows
 from planner.workload import USE_CASES
 
 _MOST: Final = 200
+_EVERY: Final = 0.1  # seconds from one look at a ranking under way to the next
 # Columns of the terminal, how many of the table's are shown from there on, and how many columns of
 # the terminal those beside the name take. From the second on numbers have bands.
 _WIDTHS: Final = ((0, 7, 52), (110, 8, 77), (150, 11, 112))
@@ -37,6 +40,10 @@ _FILTERS: Final = (
     ("licence", "licence", "any, open, mit"),
     ("pace", "tok/s ≥", "15"),
 )
+
+
+class _Left(Exception):
+    """Nobody waits for the ranking any more."""
 
 
 class RecommendScreen(Screen[Settings | None]):
@@ -78,6 +85,7 @@ class RecommendScreen(Screen[Settings | None]):
         self._sorted_by: int | None = None  # a column; None: as it is ranked
         self._backwards = False
         self._ranking = True
+        self._progress = (0, 0)  # models that were looked at, and how many there are
 
     def compose(self) -> ComposeResult:
         """Title, use cases, filters, the table, and a line on the row."""
@@ -89,6 +97,7 @@ class RecommendScreen(Screen[Settings | None]):
                 yield Input(placeholder=example, compact=True, id=f"filter-{name}")
         table: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)
         yield table
+        yield NoRows(id="no-rows", classes="card")
         yield Static(id="row")
         yield KeyLine()
 
@@ -96,6 +105,7 @@ class RecommendScreen(Screen[Settings | None]):
         """The title; the first ranking comes with the first tab."""
         self.query_one(Tabs).can_focus = False
         self._table.focus()
+        self.set_interval(_EVERY, self._show_progress)
         at_once = self._settings.concurrency
         load = "one request at a time" if at_once == 1 else f"{at_once:,} requests at a time"
         self.query_one("#title", Static).update(
@@ -128,13 +138,23 @@ class RecommendScreen(Screen[Settings | None]):
 
     @work(exclusive=True, group="rank")
     async def _rank(self, filters: Filters) -> None:
-        self._say("ranking …")
         self._ranking = True
+        self._progress = (0, 0)
+        self._show_progress()
+        worker = get_current_worker()
+
+        def told(done: int, models: int) -> None:
+            if worker.is_cancelled:
+                raise _Left
+            self._progress = (done, models)
+
         try:
             asked = filters.requirements(self._settings.concurrency)
             release = self._settings.vllm
             found = await in_background(
-                lambda: recommend(self._rig, asked, vllm=release, limit=_MOST, everything=True)
+                lambda: recommend(
+                    self._rig, asked, vllm=release, limit=_MOST, everything=True, told=told
+                )
             )
         except PlanError as error:
             self._show(None, str(error))
@@ -143,14 +163,29 @@ class RecommendScreen(Screen[Settings | None]):
             smallest = f"; the smallest, {miss[0]}: {miss[1]}" if miss else ""
             self._show(found, f"▲ no known model does as asked{smallest}. / changes the filters")
 
+    def _show_progress(self) -> None:
+        """How far a ranking is."""
+        if self._ranking:
+            done, models = self._progress
+            self._say(f"ranking: {done:,} of {models:,} models" if models else "ranking …")
+            if not self._rows:
+                self._show_none(self._progress)
+
+    def _show_none(self, what: tuple[int, int] | Recommendation | str) -> None:
+        """Show what stands in place of the rows."""
+        self.set_class(True, "-no-rows")
+        self.query_one(NoRows).show(what)
+
     def _show(self, found: Recommendation | None, why_none: str) -> None:
         """Show a ranking, or why there is none."""
         self._found = found
         self._marked = []
         self._ranking = False
         self._fill()
+        self.set_class(not self._rows, "-no-rows")
         if not self._rows:
             self._say(why_none, wrong=found is None)
+            self._show_none(found or why_none)
 
     def _fill(self) -> None:
         """The rows in their order, as wide as there is room."""

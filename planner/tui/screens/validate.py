@@ -25,18 +25,32 @@ from planner.launch.preflight import Preflight, gpu_of_launch, prepare
 from planner.launch.progress import Cancelled, Logged, Reached
 from planner.report.validation import ValidationReport
 from planner.tui.background import in_background
+from planner.tui.prospect import Prospect, prospect
 from planner.tui.screens.help import Help
-from planner.tui.show import ANSWERS, DIM, plain
+from planner.tui.show import ANSWERS, plain
 from planner.tui.validation_run import ValidationRun
 from planner.tui.widgets.course import CourseCard
 from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.knob_list import WRONG_INPUT
+from planner.tui.widgets.launch_cards import LaunchCards
 from planner.tui.widgets.verdict import paint
 from planner.tui.widgets.verified import SIGNS, VerifiedCard, summary
 
 _EVERY: Final = 0.2  # seconds from one look at a running launch to the next
 _MOST_PAST: Final = 200
-_PAST_COLUMNS: Final = ("when (UTC)", "outcome", "model", "vLLM", "hardware")
+_PAST_COLUMNS: Final = (
+    "when (UTC)",
+    "outcome",
+    "model",
+    "vLLM",
+    "hardware",
+    "ready after",
+    "inside",
+    "outside",
+    "kept in",
+)
+_ALWAYS: Final = 5  # of them; the others where there is room
+_ROOMY: Final = 160
 _MOST_LINES: Final = 5000
 _STYLES: Final = {each.value: style for each, (_, _, style) in ANSWERS.items()}
 _LAST_SECONDS: Final = 25.0  # for a server to end when the program does
@@ -89,7 +103,7 @@ class ValidateScreen(Screen[None]):
         yield Static(id="title")
         yield Static(id="verdict")
         with Vertical(id="validation"):
-            yield Static(id="launch", classes="card")
+            yield LaunchCards(id="ready")
             yield CourseCard(id="course", classes="card")
             yield VerifiedCard(id="verified", classes="card")
             yield RichLog(id="log", classes="card", max_lines=_MOST_LINES, wrap=True)
@@ -99,7 +113,6 @@ class ValidateScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Look for vLLM, and for earlier runs."""
-        self.query_one("#launch").border_title = "What is run"
         self.query_one("#log").border_title = "Log of the server"
         past = self.query_one("#past")
         past.border_title = "Past validations: enter shows one"
@@ -120,17 +133,20 @@ class ValidateScreen(Screen[None]):
 
     @work(group="prepare")
     async def _prepare(self) -> None:
-        def examine() -> Preflight:
-            return prepare([self._command], gpu_of_launch(self._gpu))
+        def examine() -> tuple[Preflight, Prospect]:
+            preflight = prepare([self._command], gpu_of_launch(self._gpu))
+            return preflight, prospect(preflight)
 
+        cards = self.query_one(LaunchCards)
         try:
-            preflight = await in_background(examine)
+            preflight, expected = await in_background(examine)
         except WRONG_INPUT as error:
+            cards.show_command(self._command)
             self._turn(State.REFUSED)
             self._say("✘", "cannot run here", str(error), "no")
             return
         self._preflight = preflight
-        self._show_launch(preflight)
+        cards.show(preflight, expected)
         if preflight.forbidden:
             self._turn(State.REFUSED)
             found = (*preflight.check.findings, *preflight.findings)
@@ -139,21 +155,7 @@ class ValidateScreen(Screen[None]):
             self._say("✘", "would not start here", why, "no")
         else:
             self._turn(State.READY)
-            self._say("▸", "ready", "s starts it, for a minute or more")
-
-    def _show_launch(self, preflight: Preflight) -> None:
-        installation = preflight.installation
-        build = ", the build for CPUs" if installation.is_cpu_build else ""
-        where = preflight.check.rig.describe()
-        lines = [
-            Content.assemble((f"vLLM {installation.release}{build}, on {plain(where)}", "bold")),
-            Content(plain(preflight.shown())),
-            Content.assemble(("on the loopback interface, with a random API key", DIM)),
-        ]
-        for finding in preflight.check.findings:
-            if finding.severity is Severity.WARNING:
-                lines.append(Content.assemble(("▲ ", "$text-warning"), plain(finding.text)))
-        self.query_one("#launch", Static).update(Content("\n").join(lines))
+            self._say("▸", "ready", "s starts it")
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -260,15 +262,26 @@ class ValidateScreen(Screen[None]):
         if self._past and self._state is not State.RUNNING:
             self.query_one("#past").focus()
 
+    @property
+    def _many(self) -> int:
+        """How many columns of past runs there is room for."""
+        return len(_PAST_COLUMNS) if self.size.width >= _ROOMY else _ALWAYS
+
+    def on_resize(self) -> None:
+        """As many columns as there is room for."""
+        if self._past:
+            self._fill()
+
     def _fill(self) -> None:
         """Past runs in their order."""
         column = self._sorted_by
         self._past.sort(key=lambda run: _keys(run)[column], reverse=self._backwards)
         table: DataTable[Text] = self.query_one("#past", DataTable)
         table.clear(columns=True)
-        for name in _PAST_COLUMNS:
+        many = self._many
+        for name in _PAST_COLUMNS[:many]:
             table.add_column(name)
-        table.add_rows(_cells(self._past))
+        table.add_rows(cells[:many] for cells in _cells(self._past))
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """Sort by the column; once more turns it round."""
@@ -279,7 +292,7 @@ class ValidateScreen(Screen[None]):
 
     def action_sort(self) -> None:
         """Sort by the next column."""
-        self._sorted_by = (self._sorted_by + 1) % len(_PAST_COLUMNS)
+        self._sorted_by = (self._sorted_by + 1) % self._many
         self._backwards = self._sorted_by == 0
         self._fill()
 
@@ -290,6 +303,12 @@ class ValidateScreen(Screen[None]):
             self._show_outcome(report)
             sign, words, answer, _ = SIGNS[report.verdict]
             self._say(sign, f"{words}, on {report.began[:10]}", summary(report), answer)
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Show a past run below the launch, where there is room for both."""
+        idle = self._state in (State.READY, State.REFUSED)
+        if idle and self.has_class("-wide") and 0 <= event.cursor_row < len(self._past):
+            self._show_outcome(self._past[event.cursor_row].report)
 
     def _show_outcome(self, report: ValidationReport) -> None:
         self.query_one(VerifiedCard).show(report)
@@ -322,7 +341,13 @@ def _keys(run: PastRun) -> tuple[Any, ...]:
     report = run.report
     model = report.model.id.rstrip("/").rpartition("/")[2].lower()
     release = [int(number) for number in re.findall(r"\d+", report.vllm)]
-    return report.began, report.verdict, model, release, report.rig.spec
+    outside = [term.name for term in report.terms if not term.inside]
+    ready = report.ready_seconds or 0.0
+    inside = len(report.terms) - len(outside)
+    return (
+        report.began, report.verdict, model, release, report.rig.spec, ready, inside, outside,
+        report.folder,
+    )  # fmt: skip
 
 
 def _cells(past: Iterable[PastRun]) -> list[list[Text]]:
@@ -336,6 +361,10 @@ def _cells(past: Iterable[PastRun]) -> list[list[Text]]:
             report.model.id.rstrip("/").rpartition("/")[2],
             report.vllm,
             report.rig.spec,
+            "-" if report.ready_seconds is None else f"{report.ready_seconds:.0f} s",
+            f"{sum(term.inside for term in report.terms)} of {len(report.terms)}",
+            ", ".join(term.name for term in report.terms if not term.inside) or "-",
+            report.folder,
         )
         rows.append([Text(plain(cell)) for cell in cells])
     return rows

@@ -7,6 +7,7 @@ look at what changed. The plans are made with constants of their own: see steady
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -21,12 +22,13 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 from tui_driver import SIZES, SMALL, Driver
 
-from hardware_db import find_rig
+from hardware_db import NoGpuDetected, find_rig
 from hardware_db.usage import GpuMemory
 from model_cards import UnknownModel
 from planner.command.parse import read_command
 from planner.diagnosis.check import check_command
 from planner.engine_config import SpeculativeConfig
+from planner.errors import PlanError
 from planner.launch.explain import explain
 from planner.launch.facts import Failure, FailureKind, Milestone
 from planner.launch.history import PastRun
@@ -53,7 +55,8 @@ COMMAND = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
 class Picture(Struct, frozen=True):
     """A plan to begin with, keys, what else is done, and the sizes it is drawn at.
 
-    `outcome` is how a validation ends; `online`: a Hub answers, though it knows no model.
+    `outcome` is how a validation ends, `cannot` why there is none; `online`: a Hub answers, though
+    it knows no model; `slow`: what asks the Hub, or for a ranking, waits.
     """
 
     settings: Settings = SMALL
@@ -61,7 +64,9 @@ class Picture(Struct, frozen=True):
     script: Script | None = None
     sizes: tuple[tuple[int, int], ...] = SIZES
     outcome: str = ""
+    cannot: Exception | None = None
     online: bool = False
+    slow: bool = False
 
 
 def dropped(*lines: str) -> Script:
@@ -85,6 +90,17 @@ async def cancel(driver: Driver) -> None:
     await driver.until(lambda: "cancelled" in driver.text("#verdict"))
 
 
+async def ask(driver: Driver) -> None:
+    """Ask for a model of the Hub, and wait until what was planned before is put away."""
+    await driver.send("m", *"nobody/large", "enter")
+    await driver.until(lambda: driver.plan.query_one("#nothing").display)
+
+
+async def rank(driver: Driver) -> None:
+    await driver.send("r")
+    await driver.until(lambda: "57 of 344" in driver.text("#row"))
+
+
 def shows(words: str) -> Script:
     """Wait for words in the line below the title."""
 
@@ -100,6 +116,8 @@ TWO_STAGES = model("Qwen/Qwen3-32B-AWQ", "2xrtx-3090", pipeline_parallel_size=2)
 DRAFTED = model("Qwen/Qwen3-8B", "h100-sxm", max_model_len=16384, speculative_config=EAGLE)
 COMPARED = ("r", "space", "down", "space")
 FILTERED = ("r", "slash", *"32k", "tab", *"open", "tab", *"60", "enter")
+NO_VLLM = PlanError("no vLLM is installed here: activate its environment, or name its program")
+NO_GPU = NoGpuDetected("No GPU that vLLM could use answers on this machine.")
 PICTURES = {
     "starts": Picture(),
     "does-not-fit": Picture(model("Qwen/Qwen3-32B")),
@@ -124,7 +142,12 @@ PICTURES = {
     "validation-cancelled": Picture(SMALL, ("x", "s"), cancel),
     "recommend": Picture(SMALL, ("r",)),
     "recommend-filtered": Picture(SMALL, FILTERED),
-    "recommend-none": Picture(SMALL, ("r", "slash", "tab", "tab", *"9999", "enter"), sizes=MIDDLE),
+    "recommend-none": Picture(SMALL, ("r", "slash", "tab", "tab", *"9999", "enter")),
+    "recommend-too-small": Picture(replace(SMALL, gpu="custom:1GiB@100"), ("r",)),
+    "recommend-running": Picture(SMALL, (), rank, slow=True),
+    "opening": Picture(SMALL, (), ask, online=True, slow=True),
+    "validation-no-vllm": Picture(SMALL, ("x",), cannot=NO_VLLM),
+    "validation-no-gpu": Picture(SMALL, ("x",), cannot=NO_GPU, sizes=MIDDLE),
     "recommend-wrong-filter": Picture(SMALL, ("r", "slash", *"long", "enter"), sizes=MIDDLE),
     "compare-two": Picture(SMALL, (*COMPARED, "c")),
     "compare-three": Picture(SMALL, (*COMPARED, "down", "down", "space", "c")),
@@ -176,6 +199,7 @@ class Rehearsed:
     """A validation that tells what it was told to."""
 
     outcome = ""
+    cannot: Exception | None = None
 
     def __init__(self, preflight: Preflight) -> None:
         self.preflight = preflight
@@ -212,6 +236,8 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rehearsed]]:
     """The validate screen without a vLLM, a clock or earlier runs of this machine's."""
 
     def prepare(words: list[str], gpu: str) -> Preflight:
+        if Rehearsed.cannot is not None:
+            raise Rehearsed.cannot
         check = check_command(read_command(words, "0.33.0"), find_rig("rtx-4090"), offline=True)
         argv = ("vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "16384", "--port", "8123")
         installed = Installation(("vllm", "serve"), "0.33.0", False)
@@ -223,10 +249,11 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rehearsed]]:
     monkeypatch.setattr(f"{screen}.prepare", prepare)
     monkeypatch.setattr(f"{screen}.ValidationRun", Rehearsed)
     monkeypatch.setattr(f"{screen}.past_runs", lambda: iter(past))
+    monkeypatch.setattr("planner.tui.prospect.past_runs", lambda: iter(()))
     monkeypatch.setattr(f"{screen}.monotonic", lambda: 7.0)
     monkeypatch.setattr(f"{screen}._EVERY", 0.03)
     yield Rehearsed
-    Rehearsed.outcome = ""
+    Rehearsed.outcome, Rehearsed.cannot = "", None
 
 
 @pytest.fixture
@@ -237,6 +264,27 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> None:
         raise UnknownModel("the Hub has no model of that name")
 
     monkeypatch.setattr("model_cards.sources.hub.open_online", nothing)
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Makes the Hub and the ranking wait until the test has ended."""
+    ended = threading.Event()
+
+    def wait(*_: object, **asked: object) -> object:
+        told = asked.get("told")
+        if told is not None:
+            told(57, 344)  # type: ignore[operator]
+        ended.wait(60)
+        raise UnknownModel("nobody waits for it")
+
+    def begin() -> None:
+        monkeypatch.setattr("model_cards.sources.hub.open_online", wait)
+        monkeypatch.setattr("planner.tui.screens.recommend.recommend", wait)
+        monkeypatch.setattr("planner.tui.widgets.verdict.monotonic", lambda: 2.0)
+
+    yield begin
+    ended.set()
 
 
 @pytest.mark.usefixtures("steady_constants", "hub")
@@ -250,10 +298,13 @@ def test_a_screen_looks_as_agreed(
     size: tuple[int, int],
     snap_compare: object,
     rehearsed: type[Rehearsed],
+    waiting: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     picture = PICTURES[name]
-    rehearsed.outcome = picture.outcome
+    rehearsed.outcome, rehearsed.cannot = picture.outcome, picture.cannot
+    if picture.slow:
+        waiting()
     monkeypatch.setattr("model_cards.sources.open.is_offline", lambda: not picture.online)
     app = VplanApp(picture.settings, Library(offline=not picture.online))
 

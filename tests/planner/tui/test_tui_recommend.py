@@ -151,3 +151,35 @@ def test_differences_are_those_of_vplan_compare() -> None:
             assert row.name in text
 
     drive(script, size=(120, 40))
+
+
+def test_each_model_is_told_of_and_who_is_told_can_end_it() -> None:
+    heard: list[tuple[int, int]] = []
+    recommend(
+        find_rig("4090"), Filters("chat").requirements(1), everything=True,
+        told=lambda done, models: heard.append((done, models)),
+    )  # fmt: skip
+    many = heard[0][1]
+    assert heard == [(done, many) for done in range(many)]
+
+    def enough(done: int, models: int) -> None:
+        if done == 3:
+            raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        recommend(find_rig("4090"), Filters("chat").requirements(1), told=enough)
+
+
+def test_where_nothing_works_the_smallest_models_say_why() -> None:
+    async def script(driver: Driver) -> None:
+        await driver.press("r", "slash", "tab", "tab", *"9999", "enter")
+        assert rows(driver) == []
+        told = driver.text("#no-rows").splitlines()
+        reasons = [line for line in told if "fewer than 9999" in line]
+        assert reasons[0].startswith("SmolLM2-135M-Instruct")
+        assert len(reasons) > 5
+        await driver.press("slash", "tab", "tab", "backspace", "backspace", "enter")
+        assert rows(driver)  # 99 tokens a second
+        assert driver.app.focused is driver.app.screen.query_one(DataTable)
+
+    drive(script)

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from program import Vplan
-from test_tui_pictures import report
+from test_tui_pictures import rehearsed, report  # noqa: F401 (a fixture)
 from test_validate import CACHE, Fake
 from textual.events import Paste
 from textual.widgets import DataTable, RichLog
 from tui_driver import SMALL, Driver, drive, screen_text
 
-from planner import EngineConfig
+from hardware_db import find_rig
+from model_cards import open_card
+from planner import EngineConfig, plan_memory
 from planner.launch.history import PastRun
 from planner.settings import Settings
 
@@ -155,6 +157,7 @@ def test_what_cannot_be_run_here_is_said_and_nothing_is_started(fake: Fake) -> N
 
     async def nowhere(driver: Driver) -> None:
         await driver.press("x")
+        assert f"vllm serve {fake.model}" in driver.text("#launch")  # what would be run
         assert driver.text("#verdict").startswith("✘ cannot run here  ")
         assert "\n" not in driver.text("#verdict")
         await driver.press("s", "escape")
@@ -193,3 +196,26 @@ def test_past_validations_are_sorted_by_a_key_and_by_their_headings(
             assert str(table.get_row_at(0)[0]).startswith(first)
 
     drive(script)
+
+
+@pytest.mark.usefixtures("rehearsed")
+def test_what_a_validation_takes_and_is_compared_with_is_said_before() -> None:
+    """Weights of 16.4 GB: 15 to 150 s, 20 to 180 s to compile, 0.2 to 3 s a GB."""
+    memory = plan_memory(open_card(SMALL.model, offline=True), find_rig("4090"), SMALL.config)
+    held = memory.max_concurrency
+
+    async def script(driver: Driver) -> None:
+        await driver.press("x")
+        assert "ready after some 38 to 379 s" in driver.text("#steps")
+        assert "no earlier run" in " ".join(driver.text("#steps").split())
+        planned = driver.text("#planned").splitlines()
+        assert ["W█", "weights,", "GiB", "15.27", "exact"] in [line.split() for line in planned]
+        row = next(line for line in planned if line.startswith("requests of 16,384 tokens"))
+        assert f"{held.value:.1f}  [{held.low:.1f}-{held.high:.1f}]" in row
+        # The runs before: the one that is pointed at is shown below.
+        assert "4.70 GiB" in driver.text("#verified")
+        await driver.press("down")
+        assert "6.08 GiB" in driver.text("#verified")
+        assert "✘ NO" in driver.text("#verified")
+
+    drive(script, size=(200, 60))

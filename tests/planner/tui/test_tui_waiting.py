@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from tui_driver import SMALL, Driver, drive
@@ -65,6 +65,24 @@ def test_escape_goes_back_and_a_late_answer_is_dropped(hub: threading.Event) -> 
     drive(script)
 
 
+def test_what_was_planned_before_is_put_away_while_a_model_is_opened(hub: threading.Event) -> None:
+    async def script(driver: Driver) -> None:
+        nothing = driver.plan.query_one("#nothing")
+        assert not nothing.display
+        await ask(driver)
+        assert driver.text("#verdict").startswith(f"… opening  {SLOW}  0 s")
+        await driver.until(lambda: nothing.display)
+        assert nothing.border_title == f"Opening {SLOW}"
+        assert "the Hub" in driver.text("#nothing")
+        assert not driver.plan.query_one("#vram").display
+        await driver.until(lambda: f"{SLOW}  1 s" in driver.text("#verdict"))
+        await driver.press("escape")
+        assert driver.plan.query_one("#vram").display
+        assert not nothing.display
+
+    drive(script)
+
+
 def test_quitting_waits_for_nobody(hub: threading.Event) -> None:
     began = 0.0
 
@@ -78,6 +96,36 @@ def test_quitting_waits_for_nobody(hub: threading.Event) -> None:
     drive(script)
     assert time.monotonic() - began < 20
     assert not hub.is_set()
+
+
+def test_a_ranking_says_how_far_it_is_and_ends_once_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, ended = threading.Event(), threading.Event()
+
+    def recommend(*_: object, told: Callable[[int, int], None], **__: object) -> object:
+        told(57, 344)
+        goes_on.wait(60)
+        try:
+            told(58, 344)
+        finally:
+            ended.set()
+        raise AssertionError("it was to end")
+
+    monkeypatch.setattr("planner.tui.screens.recommend.recommend", recommend)
+
+    async def script(driver: Driver) -> None:
+        await driver.pilot.press("r")
+        await driver.until(lambda: "57 of 344 models" in driver.text("#row"))
+        bar, _, _ = driver.text("#no-rows").partition(" 57 of 344 models")
+        share = bar.count("━") / len(bar)
+        assert abs(share - 57 / 344) < 0.01
+        await driver.press("escape")
+        assert driver.app.screen is driver.plan
+        goes_on.set()
+        await driver.until(ended.is_set)
+
+    drive(script)
 
 
 def test_a_ranking_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
