@@ -74,6 +74,11 @@ class LogReader:
             self._launches[-1].read(text)
 
     @property
+    def starts(self) -> int:
+        """How many starts of a server it has seen; one if there is none."""
+        return len(self._launches)
+
+    @property
     def launches(self) -> tuple[LaunchFacts, ...]:
         """Every start of a server, in order; one that says nothing if there is none."""
         return tuple(launch.facts() for launch in self._launches)

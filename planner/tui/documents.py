@@ -143,7 +143,9 @@ class Documents:
         match dropped:
             case OpenedLog():
                 self._plan.hint(f"read {dropped.name}")
-                self._app.push_screen(DiagnosisScreen(dropped), self._open_launch)
+                plan = self._plan
+                screen = DiagnosisScreen(dropped, plan.settings.gpu, plan.library)
+                self._app.push_screen(screen, self._open_launch)
             case OpenedPlan():
                 self._show_plan()
                 self._plan.hint(f"opened {dropped.path}")

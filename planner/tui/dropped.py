@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,13 +21,14 @@ from planner.engine_config import EngineConfig
 from planner.errors import PlanError
 from planner.findings import Finding, Severity
 from planner.launch.facts import LaunchFacts
-from planner.launch.log import open_log, read_log
+from planner.launch.log import LogReader, open_log, presentable
 from planner.plan_file import read_plan
 from planner.settings import PLANNED_VARIABLES, Settings
 from planner.tui.library import Library
 
 _PLAN_FILES: Final = (".yaml", ".yml")
 _LONGEST_PATH: Final = 4096
+_LAST_LINES: Final = 200
 
 
 class Pasted(Struct, frozen=True):
@@ -49,10 +51,14 @@ class OpenedPlan(Struct, frozen=True):
 
 
 class OpenedLog(Struct, frozen=True):
-    """The launches that a log tells of, at least one, the last of them the one to show."""
+    """The launches that a log tells of, at least one, the last of them the one to show.
+
+    `ends` are the last lines of each, without secrets.
+    """
 
     name: str
     launches: tuple[LaunchFacts, ...]
+    ends: tuple[tuple[str, ...], ...]
 
 
 Dropped = Pasted | OpenedPlan | OpenedLog
@@ -66,9 +72,9 @@ def read_dropped(text: str, settings: Settings, library: Library) -> Dropped:
     path = _path(text)
     if path is not None:
         return read_path(path)
-    launches = read_log(text.splitlines())
-    if launches[-1].tells_of_a_launch:
-        return OpenedLog("pasted text", launches)
+    log = _read_log("pasted text", text.splitlines())
+    if log.launches[-1].tells_of_a_launch:
+        return log
     return read_pasted(text, settings, library)
 
 
@@ -77,10 +83,22 @@ def read_path(path: Path) -> OpenedPlan | OpenedLog:
     if path.suffix.lower() in _PLAN_FILES:
         return OpenedPlan(read_plan(path), path)
     with open_log(str(path)) as lines:
-        launches = read_log(lines)
-    if not launches[-1].tells_of_a_launch:
+        log = _read_log(path.name, lines)
+    if not log.launches[-1].tells_of_a_launch:
         raise PlanError(f"{path}: no line of a vLLM start is in it, and no plan file is named so")
-    return OpenedLog(path.name, launches)
+    return log
+
+
+def _read_log(name: str, lines: Iterable[str]) -> OpenedLog:
+    """The launches of a log, each with its last lines."""
+    reader = LogReader()
+    ends: list[deque[str]] = []
+    for line in lines:
+        reader.feed(line)
+        while len(ends) < reader.starts:
+            ends.append(deque(maxlen=_LAST_LINES))
+        ends[-1].append(presentable(line))
+    return OpenedLog(name, reader.launches, tuple(map(tuple, ends or [deque()])))
 
 
 def _path(text: str) -> Path | None:

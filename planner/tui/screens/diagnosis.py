@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -12,16 +14,24 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from planner.cli.format import count, gib, seconds
+from planner.cli.format import count, gib, seconds, short_band, times_band
 from planner.launch.explain import WHOLE, explain, said
-from planner.launch.facts import LaunchFacts
+from planner.launch.facts import LaunchFacts, Milestone
+from planner.launch.fixes import logged_words
 from planner.launch.shares import Shares, shares
+from planner.tui.background import in_background
 from planner.tui.budget import LOOKS
 from planner.tui.dropped import OpenedLog
+from planner.tui.library import Library
 from planner.tui.screens.help import Help
+from planner.tui.second_look import SecondLook, second_look
 from planner.tui.show import DIM, columns, plain
 from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.verdict import paint
+from planner.tui.widgets.verified import terms_table
+
+_LAST_LINES: Final = 40
+_LOUD: Final = {"ERROR": "$text-error", "WARNING": "$text-warning", "Error: ": "$text-error"}
 
 
 class DiagnosisScreen(Screen[LaunchFacts | None]):
@@ -44,9 +54,10 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
         Binding("pageup", "scroll_by(-1)", "scroll back", show=False),
     ]
 
-    def __init__(self, log: OpenedLog) -> None:
+    def __init__(self, log: OpenedLog, gpu: str, library: Library) -> None:
         super().__init__()
         self._log = log
+        self._gpu, self._library = gpu, library
         self._at = len(log.launches) - 1
 
     def compose(self) -> ComposeResult:
@@ -55,10 +66,14 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
         yield Static(id="verdict")
         with VerticalScroll(id="log"):
             yield Static(id="log-failure", classes="card")
+            yield Static(id="log-fixes", classes="card")
             yield Static(id="log-memory", classes="card")
             with Horizontal(classes="pair"):
                 yield Static(id="log-course", classes="card")
                 yield Static(id="log-served", classes="card")
+            yield Static(id="log-terms", classes="card")
+            yield Static(id="log-command", classes="card")
+            yield Static(id="log-end", classes="card")
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -67,6 +82,8 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
             ("failure", "What vLLM says, and what would change it"),
             ("course", "Course, in seconds from its start"),
             ("served", "Cache and speed"),
+            ("command", "What was launched, as far as the log tells it"),
+            ("end", "The last lines"),
         ):
             self.query_one(f"#log-{card}").border_title = title
         self._show()
@@ -121,6 +138,11 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
         self._show_card("failure", _failure(facts))
         self._show_card("course", _course(facts))
         self._show_card("served", _served(facts))
+        self._show_card("command", _command(facts))
+        self._show_card("end", _end(self._log.ends[self._at]))
+        self._show_card("fixes", iter(()))
+        self._show_card("terms", iter(()))
+        self._look_again(facts)
         self.call_after_refresh(self._show_memory)
 
     def _show_verdict(self, facts: LaunchFacts) -> None:
@@ -140,6 +162,19 @@ class DiagnosisScreen(Screen[LaunchFacts | None]):
             says = f"the log ends before the server is ready; the last it reached: {reached}"
         paint(line, {"✘": "no", "✔": "yes", "▲": "risky"}[sign])
         line.update(Content.assemble((f"{sign} {words}  ", f"bold {style}"), plain(says)))
+
+    @work(exclusive=True, group="look")
+    async def _look_again(self, facts: LaunchFacts) -> None:
+        """Ask the planner what it makes of the launch."""
+        gpu, library = self._gpu, self._library
+        look = await in_background(lambda: second_look(facts, gpu, library))
+        if not self.is_attached:
+            return
+        where = plain(look.rig)
+        self._show_card("fixes", _fixes(look, failed=facts.failure is not None))
+        self._show_card("terms", iter([terms_table(look.terms)] if look.terms else []))
+        self.query_one("#log-fixes").border_title = f"What would start on {where}"
+        self.query_one("#log-terms").border_title = f"The plan for {where}, and what was measured"
 
     def _show_card(self, name: str, lines: Iterator[Content]) -> None:
         card = self.query_one(f"#log-{name}", Static)
@@ -194,6 +229,45 @@ def _failure(facts: LaunchFacts) -> Iterator[Content]:
         yield Content.assemble(("try: ", "bold"), plain(change))
 
 
+def _fixes(look: SecondLook, *, failed: bool) -> Iterator[Content]:
+    """Changes that were tried through the planner, or why none could be."""
+    if look.why_not and failed:
+        yield Content.assemble((f"nothing could be tried: {plain(look.why_not)}", DIM))
+    if look.fixes is None:
+        return
+    if not look.fixes.remedies:
+        yield Content("no change of its settings, by the plan that the log corrects")
+        return
+    heading = "a change of these", "KV tokens", "requests at once"
+    rows = [tuple((text, DIM) for text in heading)]
+    for remedy in look.fixes.remedies:
+        tokens, held = remedy.memory.kv_tokens, remedy.memory.max_concurrency
+        rows.append(
+            ((plain(remedy.change), "bold"), (short_band(tokens), ""), (times_band(held), ""))
+        )
+    yield columns(rows)
+
+
+def _command(facts: LaunchFacts) -> Iterator[Content]:
+    if facts.model is not None:
+        yield Content(plain(shlex.join(logged_words(facts))))
+    told = [
+        f"{name} {value}"
+        for name, value in (("vLLM", facts.release), ("on", facts.device),
+                            ("attention:", facts.attention_backend))
+        if value is not None
+    ]  # fmt: skip
+    if told:
+        yield Content.assemble((plain(", ".join(told)), DIM))
+
+
+def _end(lines: Sequence[str]) -> Iterator[Content]:
+    """The last of them last."""
+    for line in lines[-_LAST_LINES:]:
+        style = next((style for word, style in _LOUD.items() if word in line), "")
+        yield Content.assemble((plain(line), style))
+
+
 def _course(facts: LaunchFacts) -> Iterator[Content]:
     if facts.reached is None:
         return
@@ -203,6 +277,12 @@ def _course(facts: LaunchFacts) -> Iterator[Content]:
     ]
     if facts.failure is not None:
         rows.append((("✘", "$text-error"), ("failed", ""), ("", "")))
+    if not facts.is_ready:
+        rows += [
+            (("·", DIM), (each.label, DIM), ("", ""))
+            for each in Milestone
+            if facts.reached < each < Milestone.STOPPED
+        ]
     yield columns(rows, right=(2,))
     told = [f"{name} {seconds(time)}" for name, time in facts.times.told.items()]
     if told:

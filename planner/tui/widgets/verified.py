@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from textual.content import Content
 from textual.widgets import Static
 
@@ -25,7 +27,7 @@ class VerifiedCard(Static):
         """Show a report."""
         began = report.began.replace("T", " ").removesuffix("+00:00")
         self.border_title = f"{report.model.id}, vLLM {report.vllm}, {began} UTC"
-        blocks = [_terms(report)] if report.terms else []
+        blocks = [terms_table(map(_term, report.terms))] if report.terms else []
         if report.failure is not None:
             if not report.failure.said:  # which the verdict holds
                 blocks.append(Content(plain(report.failure.message)))
@@ -49,11 +51,12 @@ def summary(report: ValidationReport) -> str:
     return f"all {len(report.terms)} terms are inside the plan's bands"
 
 
-def _terms(report: ValidationReport) -> Content:
+def terms_table(terms: Iterable[Term]) -> Content:
+    """Each term as it was planned, and as it was measured."""
     heading = ("", "plan", "band", "measured", "difference", "inside")
     rows = [tuple((text, DIM) for text in heading)]
-    for term in report.terms:
-        name, plan, band, measured, difference, _ = row(_term(term))
+    for term in terms:
+        name, plan, band, measured, difference, _ = row(term)
         inside = ("✔", "$text-success") if term.inside else ("✘ NO", "$text-error")
         rows.append(
             ((name, ""), (plan, ""), (band, DIM), (measured, "bold"), (difference, ""), inside)

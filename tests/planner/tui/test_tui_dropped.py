@@ -12,7 +12,9 @@ from textual.events import Paste
 from textual.widgets import Button, Input
 from tui_driver import SMALL, Driver, drive, screen_text
 
-from planner import PlanError
+from hardware_db import find_rig
+from model_cards import open_card
+from planner import EngineConfig, PlanError, plan_memory
 from planner.memory.verdict import Answer
 from planner.plan_file import read_plan, write_plan
 from planner.tui.dropped import OpenedLog, OpenedPlan, Pasted, read_dropped
@@ -70,7 +72,17 @@ def test_a_dropped_log_is_diagnosed_and_opens_as_a_plan(tmp_path: Path) -> None:
         verdict = driver.text("#verdict")
         assert verdict.startswith("✘ failed  too little memory is left for the KV cache")
         assert "try: --max-model-len 30000" in driver.text("#log-failure")
+        # The pool came out at 4.12 GiB of 144 KiB a token: 29,999, and less with room to spare.
+        tried = driver.text("#log-fixes").splitlines()
+        length = next(line for line in tried if line.startswith("--max-model-len "))
+        assert 20_000 < int(length.split()[1]) < 30_000
+        assert any(line.startswith("--kv-cache-dtype fp8") for line in tried)
+        assert "4.12 GiB" in driver.text("#log-end")
+        assert "--max-model-len 40960" in driver.text("#log-command")
+        assert "· ready" in " ".join(driver.text("#log-course").split())
         await driver.press("left")
+        assert not driver.app.screen.query_one("#log-fixes").display
+        assert "sk-secret" not in driver.text("#log-end")
         assert driver.text("#verdict").startswith("✔ served")
         memory = driver.text("#log-memory")
         for part in ("14.99 GiB", "1.23 GiB", "54.12 GiB"):
@@ -84,6 +96,25 @@ def test_a_dropped_log_is_diagnosed_and_opens_as_a_plan(tmp_path: Path) -> None:
         assert driver.text("#verdict").startswith("✘ does not start")
 
     drive(script)
+
+
+def test_a_log_stands_beside_the_plan_for_this_hardware() -> None:
+    said = Said(weights=15.27, activation=9.0)
+    text = "\n".join(cuda_log("0.33.0", said)).replace("org/model", "Qwen/Qwen3-8B")
+    config = EngineConfig(max_model_len=said.length)
+    plan = plan_memory(open_card("Qwen/Qwen3-8B", offline=True), find_rig("h100-sxm"), config)
+
+    async def script(driver: Driver) -> None:
+        await drop(driver, text)
+        terms = {line[:15].strip(): line for line in driver.text("#log-terms").splitlines()}
+        assert "15.27 GiB" in terms["weights"]
+        assert terms["weights"].endswith("✔")
+        assert f"{plan.tightest.activation.value / 2**30:.2f} GiB" in terms["activation peak"]
+        assert "9.00 GiB" in terms["activation peak"]
+        assert terms["activation peak"].endswith("✘ NO")
+        assert not driver.app.screen.query_one("#log-fixes").display  # it served
+
+    drive(script, replace(SMALL, gpu="h100-sxm"))
 
 
 def test_a_log_may_be_pasted_or_opened_by_its_name(tmp_path: Path) -> None:

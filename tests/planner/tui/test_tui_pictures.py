@@ -74,7 +74,8 @@ def dropped(*lines: str) -> Script:
 
     async def script(driver: Driver) -> None:
         driver.app.post_message(Paste("\n".join(lines)))
-        await driver.pilot.pause()
+        await driver.until(lambda: driver.app.screen is not driver.plan)
+        await driver.rest()
 
     return script
 
@@ -110,7 +111,15 @@ def shows(words: str) -> Script:
     return script
 
 
-FAILED = "ValueError: No available memory for the cache blocks."
+FAILED = (
+    "ValueError: To serve at least one request with the model's max seq len (32768), (4.5 GiB KV "
+    "cache is needed, which is larger than the available KV cache memory (3.98 GiB). Based on the "
+    "available memory, the estimated maximum model length is 28960. Try increasing "
+    "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."
+)
+AS_PLANNED = Said(15.27, 1.94, 0.72, 0.88, 0.8, 53.9, 392_464)
+REAL = [line.replace("org/model", "Qwen/Qwen3-8B") for line in cuda_log("0.33.0", AS_PLANNED)]
+ON_H100 = model("Qwen/Qwen3-8B", "h100-sxm")
 MIDDLE = (SIZES[1],)
 TWO_STAGES = model("Qwen/Qwen3-32B-AWQ", "2xrtx-3090", pipeline_parallel_size=2)
 DRAFTED = model("Qwen/Qwen3-8B", "h100-sxm", max_model_len=16384, speculative_config=EAGLE)
@@ -151,9 +160,9 @@ PICTURES = {
     "recommend-wrong-filter": Picture(SMALL, ("r", "slash", *"long", "enter"), sizes=MIDDLE),
     "compare-two": Picture(SMALL, (*COMPARED, "c")),
     "compare-three": Picture(SMALL, (*COMPARED, "down", "down", "space", "c")),
-    "diagnosis-failed": Picture(SMALL, (), dropped(*LOG, LOG[0], LOG[3], FAILED)),
+    "diagnosis-failed": Picture(SMALL, (), dropped(*REAL, *REAL[:10], FAILED)),
     "diagnosis-unfinished": Picture(SMALL, (), dropped(*LOG[:8]), sizes=MIDDLE),
-    "diagnosis-served": Picture(SMALL, (), dropped(*LOG)),
+    "diagnosis-served": Picture(ON_H100, (), dropped(*REAL)),
     "paste": Picture(SMALL, ("p",), sizes=MIDDLE),
     "help": Picture(SMALL, ("question_mark",)),
     "palette": Picture(SMALL, ("ctrl+p",)),

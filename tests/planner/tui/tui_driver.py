@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 from textual.timer import Timer
-from textual.widgets import Static
+from textual.widgets import DataTable, Static
 
 from planner import EngineConfig
 from planner.settings import Settings
@@ -91,6 +91,7 @@ class Driver:
             or self._has_messages()
             or any(pump._next_callbacks for pump in self._pumps())
             or bool(screen._callbacks)
+            or any(table._require_update_dimensions for table in screen.query(DataTable))
             or any(map(_is_short, (timer for pump in self._pumps() for timer in pump._timers)))
             or bool(self.app.animator._animations or self.app.animator._scheduled)
             or bool(screen._dirty_widgets or screen._layout_required or screen._scroll_required)
