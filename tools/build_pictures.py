@@ -18,7 +18,7 @@ from planner.engine_config import EngineConfig
 from planner.settings import Settings
 
 DOCS = Path(__file__).parent.parent / "docs"
-SIZE = (120, 38)
+SIZE = (120, 40)
 PLAN = Settings(
     "2xrtx-3090",
     "Qwen/Qwen3-32B-AWQ",

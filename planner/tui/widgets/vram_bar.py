@@ -16,7 +16,7 @@ from planner.tui.show import DIM, columns
 from planner.tui.widgets.panel import Panel
 
 _WIDE: Final = 130  # columns from which on the legend says all in two columns
-_ROOMY: Final = 74  # and from which on there is room for two parts a line
+_ROOMY: Final = 71  # and from which on there is room for two parts a line
 _TALL: Final = 34  # lines of the terminal from which on the bar takes two
 _MOST_STAGES: Final = 8  # each with a bar of its own
 
