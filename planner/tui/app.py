@@ -23,6 +23,7 @@ from planner.tui.keys import called, usable
 from planner.tui.library import Library
 from planner.tui.screens.help import HelpScreen
 from planner.tui.screens.plan import PlanScreen
+from planner.tui.session import keep
 from planner.tui.themes import DARK, LIGHT
 
 _CLOSES: Final = 0.1  # seconds that the palette takes to be gone
@@ -113,11 +114,13 @@ class VplanApp(App[None]):
         )
 
     async def action_quit(self) -> None:
-        """Quit; a server that is being validated ends first."""
+        """Quit, with the session kept; a server that is being validated ends first."""
         for screen in self.screen_stack:
             if isinstance(screen, Running):
                 await screen.end()
         self.workers.cancel_all()  # an answer would meet widgets that are gone
+        if self._plan.outcome is not None:
+            keep(self._plan.outcome.settings)
         self.exit()
 
     def action_theme(self) -> None:

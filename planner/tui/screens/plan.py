@@ -262,10 +262,11 @@ class PlanScreen(Screen[None]):
 
     @work(exclusive=True, group="slow")
     async def _look_further(self, outcome: Outcome) -> None:
-        """Look for remedies, answer the panels that take longer, keep the session.
+        """Keep the session, look for remedies, answer the panels that take longer.
 
         The screen may be taken apart while an answer is waited for.
         """
+        await SPARE_TIME.answer(lambda: keep(outcome.settings))
         verdict, results = self.query_one(VerdictPanel), self.query_one(Results)
         if self.remedies is None:
             found = self.remedies = await SPARE_TIME.answer(lambda: mend(outcome))
@@ -280,7 +281,6 @@ class PlanScreen(Screen[None]):
             if study.is_attached:
                 study.tell(outcome, answer, why_none)
         results.answered()
-        await in_background(lambda: keep(outcome.settings))
 
     # -- knobs ---------------------------------------------------------------------------------
 

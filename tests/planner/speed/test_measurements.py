@@ -46,7 +46,8 @@ def test_the_shipped_constants_are_those_of_the_fit() -> None:
     again = nested(fit(sound[::4], rounds=3))
     for name in ("layer_seconds", "kv_efficiency", "expert_factor", "legacy_step_seconds"):
         assert again[name] == pytest.approx(speed_constants()[name], rel=0.2)
-    assert len(rows) - len(sound) == 25
+    # Four are Mixtral on MI250 with a vLLM of 2024, which did not yet move rows of experts apart.
+    assert len(rows) - len(sound) == 29
 
 
 def test_a_source_left_out_is_predicted_by_the_others() -> None:

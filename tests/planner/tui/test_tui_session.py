@@ -26,6 +26,17 @@ def test_what_was_turned_is_there_again() -> None:
     assert settings.config.max_model_len == 8192
 
 
+def test_what_was_turned_a_moment_before_the_end_is_there_too() -> None:
+    async def script(driver: Driver) -> None:
+        await driver.focus("max_model_len")
+        await driver.send("left", "q")
+
+    drive(script)
+    settings, _ = restore()
+    assert settings is not None
+    assert settings.config.max_model_len == 8192
+
+
 def test_nothing_is_restored_where_nothing_was() -> None:
     assert restore() == (None, "")
 
