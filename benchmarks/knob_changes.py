@@ -5,9 +5,10 @@
 At each size of the terminal, random knobs are turned by their keys, with random pauses between, so
 that some changes meet what the one before left working in the background. A change takes from its
 key to the last drawing that changes a cell of the screen, of all until nothing is left to draw
-(Textual draws some of them twice); what a terminal is sent is made, though none is there. Wall time
-is what a person waits; the processor time is that of the thread that draws, which a busy machine
-does not lengthen. The start is that of a process of its own on a terminal of its own, until the
+(Textual draws some of them twice); what a terminal is sent is made, though none is there. Comparing
+the cells after each drawing is nothing that a person waits for, and left out. Wall time is what a
+person waits; the processor time is that of the thread that draws, which a busy machine does not
+lengthen. The start is that of a process of its own on a terminal of its own, until the
 plan is drawn. Exits with 1 where a bar is missed.
 """
 
@@ -65,7 +66,9 @@ class Watched:
 
     def __init__(self, app: VplanApp) -> None:
         self.app = app
-        self.drawn = self.seen = (0.0, 0.0)
+        self.drawn = (0.0, 0.0)
+        self.seen = (0.0, 0.0)  # without the comparisons before
+        self.compared = (0.0, 0.0)  # wall and processor time that comparing took, all together
         self._cells: list[Strip] = []
         self._display = app._display
         app._display = self._drawing  # type: ignore[method-assign]
@@ -74,10 +77,15 @@ class Watched:
         self._display(screen, update)
         if isinstance(update, CompositorUpdate):
             update.render_segments(self.app.console)
-        self.drawn = time.perf_counter(), time.thread_time()
+        wall, processor = self.compared
+        self.drawn = drawn = time.perf_counter(), time.thread_time()
         cells = [strip.simplify() for strip in screen._compositor.render_strips()]
         if cells != self._cells:
-            self._cells, self.seen = cells, self.drawn
+            self._cells, self.seen = cells, (drawn[0] - wall, drawn[1] - processor)
+        self.compared = (
+            wall + time.perf_counter() - drawn[0],
+            processor + time.thread_time() - drawn[1],
+        )
 
     @property
     def plan(self) -> PlanScreen:
@@ -102,15 +110,16 @@ class Watched:
 
 async def change(watched: Watched, row: KnobRow, by: int) -> Cost:
     """Turn a knob by its key, until that is drawn."""
-    before = watched.plan.settings
+    before, (watching, comparing) = watched.plan.settings, watched.compared
     wall, processor = time.perf_counter(), time.thread_time()
     watched.app.simulate_key("right" if by > 0 else "left")
     while watched.plan.settings is before or watched.is_opening() or not watched.is_drawn(wall):
         await asyncio.sleep(_LOOKS)
         assert time.perf_counter() - wall < _PATIENCE, f"{row.knob.key}: nothing happened"
     seen_wall, seen_processor = watched.seen
-    assert seen_wall > wall, f"{row.knob.key}: nothing looks otherwise"
-    return Cost(row.knob.key, seen_wall - wall, seen_processor - processor)
+    took = seen_wall - (wall - watching), seen_processor - (processor - comparing)
+    assert took[0] > 0, f"{row.knob.key}: nothing looks otherwise"
+    return Cost(row.knob.key, *took)
 
 
 async def changes(
