@@ -24,6 +24,7 @@ from planner.tui.ranking import COLUMNS, Column, Filters, ordered
 from planner.tui.screens.compare import CompareScreen
 from planner.tui.screens.help import Help
 from planner.tui.show import DIM, plain, shorten
+from planner.tui.table import fill
 from planner.tui.widgets.key_line import KeyLine
 from planner.tui.widgets.no_rows import NoRows
 from planner.workload import USE_CASES
@@ -196,12 +197,12 @@ class RecommendScreen(Screen[Settings | None]):
         column = COLUMNS[self._sorted_by] if self._sorted_by is not None else None
         choices = self._found.choices if self._found is not None else ()
         self._rows = ordered(choices, column, backwards=self._backwards)
-        table.clear(columns=True)
+        headings = {}
         for index, each in enumerate(shown):
             falls = each.largest_first != self._backwards
             arrow = "" if index != self._sorted_by else " ↓" if falls else " ↑"
-            table.add_column(_cell(each, f"{each.name}{arrow}"), key=each.name)
-        tier = 0
+            headings[each.name] = _cell(each, f"{each.name}{arrow}")
+        rows, tier = [], 0
         for choice in self._rows:
             cells = [each.text(choice, roomy) for each in shown]
             mark = "● " if choice.model_id in self._marked else ""
@@ -209,8 +210,9 @@ class RecommendScreen(Screen[Settings | None]):
             cells[1] = mark + shorten(name, width - beside - len(mark))
             if column is None and choice.tier == tier:
                 cells[0] = ""
-            table.add_row(*map(_cell, shown, cells))
+            rows.append(list(map(_cell, shown, cells)))
             tier = choice.tier
+        fill(table, headings, rows)
         table.move_cursor(row=at)
 
     def on_resize(self) -> None:

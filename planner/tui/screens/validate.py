@@ -28,6 +28,7 @@ from planner.tui.background import in_background
 from planner.tui.prospect import Prospect, prospect
 from planner.tui.screens.help import Help
 from planner.tui.show import ANSWERS, plain
+from planner.tui.table import fill
 from planner.tui.validation_run import ValidationRun
 from planner.tui.widgets.course import CourseCard
 from planner.tui.widgets.key_line import KeyLine
@@ -277,11 +278,8 @@ class ValidateScreen(Screen[None]):
         column = self._sorted_by
         self._past.sort(key=lambda run: _keys(run)[column], reverse=self._backwards)
         table: DataTable[Text] = self.query_one("#past", DataTable)
-        table.clear(columns=True)
-        many = self._many
-        for name in _PAST_COLUMNS[:many]:
-            table.add_column(name)
-        table.add_rows(cells[:many] for cells in _cells(self._past))
+        headings = {name: Text(name) for name in _PAST_COLUMNS[: self._many]}
+        fill(table, headings, _cells(self._past))
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """Sort by the column; once more turns it round."""
